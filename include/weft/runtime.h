@@ -1,0 +1,46 @@
+// Looking at the runtime and steering it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <weft/detail/export.h>
+
+namespace weft::detail {
+WEFT_EXPORT void stop_the_world();
+WEFT_EXPORT void start_the_world() noexcept;
+}  // namespace weft::detail
+
+namespace weft::runtime {
+
+/// Sets how many goroutines may run at the same time and returns the previous number; n <= 0 only
+/// asks. Default: WEFTMAXPROCS, or the number of processors that this process may use.
+WEFT_EXPORT int gomaxprocs(int n = 0);
+
+/// Processors available to this process when the runtime started.
+WEFT_EXPORT int num_cpu();
+
+/// Goroutines that exist now. Approximate while others start and end some.
+WEFT_EXPORT int num_goroutine();
+
+/// The id of the calling goroutine: unique, never reused; 1 is that of the first run(). 0 on plain
+/// threads.
+WEFT_EXPORT std::uint64_t goid();
+
+/// How many threads the runtime may have (default 10000); exceeding it is a fatal error. Returns the
+/// previous limit.
+WEFT_EXPORT int set_max_threads(int n);
+
+/// Calls f while no other goroutine runs, and returns what it returns. Somebody may have been stopped
+/// inside malloc: f must neither allocate nor take locks that goroutines use, and must not block.
+template <class F>
+decltype(auto) stop_the_world(F&& f) {
+  detail::stop_the_world();
+  struct restart {
+    ~restart() { detail::start_the_world(); }
+  } const r;
+  return std::forward<F>(f)();
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,56 @@
+// Waiting for a number of things to be done.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <weft/detail/export.h>
+#include <weft/go.h>
+
+namespace weft {
+
+/// Go's sync.WaitGroup: add() before starting, done() at the end of each, wait() for all. The counter
+/// must not fall below zero, and add() from zero must not run concurrently with wait(). It may be
+/// destroyed as soon as wait() has returned, and reused.
+///
+/// When not to use it: for one goroutine use weft::thread.
+class wait_group {
+ public:
+  constexpr wait_group() noexcept = default;
+  wait_group(const wait_group&) = delete;
+  wait_group& operator=(const wait_group&) = delete;
+
+  /// Throws panic_error ("sync: negative WaitGroup counter") if the counter would become negative;
+  /// nothing has changed then.
+  WEFT_EXPORT void add(int n = 1);
+  void done() { add(-1); }
+
+  /// Blocks the goroutine, or the plain thread, until the counter is zero.
+  WEFT_EXPORT void wait();
+
+  /// add(1), and a goroutine that runs f and then calls done(), also when it ends by goexit(). If f
+  /// throws, that is a panic as ever.
+  template <class F>
+  void go(F&& f) {
+    add(1);
+    try {
+      weft::go([this, f = std::forward<F>(f)]() mutable {
+        struct at_end {
+          wait_group* self;
+          ~at_end() { self->done(); }
+        } const e{this};
+        std::move(f)();
+      });
+    } catch (...) {
+      add(-1);
+      throw;
+    }
+  }
+
+ private:
+  // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros.
+  std::uint64_t state_ = 0;
+  void* waiters_ = nullptr;
+};
+
+}  // namespace weft

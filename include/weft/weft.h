@@ -1,0 +1,9 @@
+// All of weft.
+#pragma once
+
+#include <weft/go.h>
+#include <weft/panic.h>
+#include <weft/run.h>
+#include <weft/runtime.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>

@@ -1,0 +1,33 @@
+// See tls.h.
+#include "base/tls.h"
+
+#include <cxxabi.h>
+
+extern "C" void* __dso_handle;  // NOLINT: the C++ ABI's name for this library
+
+namespace weft::rt {
+
+namespace {
+// Initial-exec: reading it never calls the loader, so it is safe in signal handlers.
+[[gnu::tls_model("initial-exec")]] constinit thread_local M* tls_m = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool tls_watched = false;
+}  // namespace
+
+// Not instrumented: every goroutine reads the word of whichever thread it is on, and only that
+// thread writes it.
+[[gnu::noinline]] __attribute__((no_sanitize("thread"))) M* current_m() noexcept {
+  M* mp = tls_m;
+  asm volatile("" : "+r"(mp));  // not pure: the result differs from call to call
+  return mp;
+}
+
+void set_current_m(M* mp) noexcept { tls_m = mp; }
+
+[[gnu::noinline]] void on_thread_end(void (*f)(void*)) noexcept {
+  if (!tls_watched) {
+    tls_watched = true;
+    __cxxabiv1::__cxa_thread_atexit(f, nullptr, &__dso_handle);
+  }
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,16 @@
+// Reports are printed on a stack of their own: a goroutine's may be small, or nearly full, and that
+// may be the very reason for the report.
+//
+// There is one such stack in the process, because there is one reporter at a time (base/fatal.h). A
+// job returns to where it was started from, so that the reporter waits for others on its own stack.
+#pragma once
+
+namespace weft::rt {
+
+struct G;
+
+// Calls job(arg) on the crash stack if gp, the goroutine that runs here, is not null; otherwise right
+// here, on a thread's stack, which is large. Requires: the caller is the reporter, and not yet there.
+void on_crash_stack(const G* gp, void (*job)(void* arg), void* arg) noexcept;
+
+}  // namespace weft::rt

@@ -1,0 +1,93 @@
+// Switching between stacks: the one place where control leaves a stack other than by returning.
+//
+// Problem. A goroutine parks deep inside straight-line C++ and some other goroutine goes on, on the
+// same thread. Everything that the ABI lets a function rely on across a call must be as it was when
+// the first one is resumed, perhaps on another thread.
+//
+// Protocol. A context that does not run is one word, its stack pointer; what else must survive lies
+// on its own stack just above it, in a frame of fixed layout (switch_x86_64.S, switch_aarch64.S):
+// the callee-saved registers, the floating-point control words, the address to go on from.
+//   weft_switch(save, load, transfer)
+//   1. pushes that frame on the current stack, and stores the stack pointer in *save;
+//   2. takes the stack pointer from *load and pops the frame found there;
+//   3. returns `transfer` to whoever had suspended *that* context.
+// From step 2 on, *save may be resumed by another thread: the caller publishes a suspended context
+// only afterwards, from the other side (design D5: the successor completes the parking).
+//
+// Invariants
+//   C1 A context is resumed exactly once per suspension. Otherwise two threads run on one stack.
+//   C2 The frame is unwindable at every instruction, for a preemption signal or a profiler may look
+//      at any of them.
+//   C3 The unwinder stops at the entry of a context: its return address is "undefined" in the CFI
+//      sense. Otherwise an uncaught exception or a backtrace walks off the top of the stack.
+//   C4 A context starts with the default floating-point environment and keeps its own changes. The
+//      control words are compared before they are loaded: they hardly ever differ, and loading them
+//      costs more than all the rest.
+//
+// Rejected: ucontext (two system calls for the signal mask); keeping the registers in the context
+// instead of on the stack (one more cache line per switch); leaving by a jump instead of `ret` (the
+// figures are in switch_x86_64.S; callers get the best of it by suspending at few places); an inline
+// assembly switch (as fast, but a compiler may cache file-local variables across it); control words
+// saved by those goroutines only that ever changed them (nobody tells us).
+//
+// Thread-local addresses must not be cached across a switch: see base/tls.h.
+#pragma once
+
+namespace weft::rt {
+
+/// A suspended flow of control. The word is meaningful only while the context is suspended.
+struct context {
+  void* sp = nullptr;
+};
+
+/// What a new context runs. `transfer` is the argument of the weft_switch that started it. Must not
+/// return: there is nothing to return to, and the trap instruction behind the call says so.
+using context_entry = void (*)(void* transfer);
+
+/// Prepares a context that calls entry(transfer) on the stack ending at `stack_top`, when it is
+/// switched to for the first time.
+/// Requires: at least 256 writable bytes below stack_top, which need not be aligned.
+void make_context(context& made, void* stack_top, context_entry entry) noexcept;
+
+/// Gives the running flow the default floating-point environment, as a new context has: for a flow
+/// that begins on a stack without being switched to (C4).
+void default_fp_control() noexcept;
+
+/// Puts the floating-point control words to what a new context starts with (C4), for a goroutine that
+/// begins on a stack that another one has just left. Compared first: loading is dear.
+inline void default_fp_environment() noexcept {
+#if defined(__x86_64__)
+  constexpr unsigned kDefaultMxcsr = 0x1f80;
+  constexpr unsigned short kDefaultX87 = 0x037f;
+  unsigned mxcsr;
+  unsigned short x87;
+  asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+  constexpr unsigned kStatusFlags = 0x3f;  // sticky results, not control
+  if ((mxcsr & ~kStatusFlags) != kDefaultMxcsr || x87 != kDefaultX87) [[unlikely]] {
+    asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kDefaultMxcsr), "m"(kDefaultX87));
+  }
+#elif defined(__aarch64__)
+  unsigned long fpcr;
+  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
+  if (fpcr != 0) [[unlikely]] {
+    asm volatile("msr fpcr, %0" : : "r"(0ul));
+  }
+#endif
+}
+
+extern "C" {
+
+/// Suspends the running flow into *save and resumes *load. Returns, much later and perhaps on
+/// another thread, what the flow that resumes *save passed as `transfer`.
+/// Requires: *load is suspended, and nobody else resumes it (C1).
+/// Runs on: any stack. Blocks: nothing.
+[[gnu::visibility("hidden")]] void* weft_switch(context* save, const context* load,
+                                                void* transfer) noexcept;
+
+/// The outermost function of every context, and the place in it where a new one begins (switch_*.S).
+/// Declared for those who recognise them in a backtrace; not callable.
+[[gnu::visibility("hidden")]] void weft_goroutine_entry() noexcept;
+[[gnu::visibility("hidden")]] void weft_goroutine_begin() noexcept;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,26 @@
+// Memory for records that are never freed: Gs, Ms, Ps. Readers may hold stale pointers to them for
+// as long as they like. Does not use malloc, so it may run where malloc's lock must not be taken.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include "gmp/g.h"
+
+namespace weft::rt {
+
+// Zeroed memory that lives as long as the process. Fatal if there is none.
+void* arena_allocate(std::size_t bytes, std::size_t align);
+
+template <class T>
+T* arena_new() {
+  return ::new (arena_allocate(sizeof(T), alignof(T))) T();
+}
+
+// Up to n new Gs, dead and listed, chained by schedlink; at least one. Fatal if there is no memory.
+G* new_gs(std::uint32_t n);
+
+// Calls f for every G that was ever made, oldest first. No lock: Gs are only ever added.
+void for_each_g(void (*f)(G&, void*), void* arg);
+
+}  // namespace weft::rt

@@ -1,0 +1,94 @@
+// A one-shot event with at most one waiter: "this has ended" (a goroutine for its joiner, a run()
+// for its caller).
+//
+// The whole state is one word: null (running, nobody waits), a waiter, or the mark `done`; or the
+// mark `abandoned`, when nobody will ever wait.
+//
+//     enlist:   null ──CAS──► waiter        (refused when already done)
+//     abandon:  null ──CAS──► abandoned     (refused when already done)
+//     complete: null | waiter | abandoned ──exchange──► done; a waiter found there is the caller's to
+//               wake, an abandoned object is the caller's to clean up
+//
+// CP1  complete() publishes everything the finisher wrote; enlist() and done() acquire it when they
+//      find the mark. Otherwise a joiner that arrives late reads results half written.
+// CP2  enlist() publishes the waiter node; complete() acquires it. Otherwise the finisher reads a
+//      node that is not yet filled in.
+//
+// After its exchange complete() touches the event no more: a waiter that finds `done` may destroy
+// it at once. Waking is left to the caller, because nouns wake nobody.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+
+namespace weft::rt {
+
+template <class Waiter>
+class completion {
+ public:
+  constexpr completion() = default;
+
+  bool done() const {
+    // order: CP1 pairs with the exchange in complete()
+    return word_.load(WEFT_ORDER(CP1, acquire)) == mark(kDone);
+  }
+
+  // Announces the one waiter. False: it has ended already, do not sleep. Runs in the commit of a
+  // park; the waiter looks at done() afterwards.
+  [[nodiscard]] bool enlist(Waiter* w) {
+    Waiter* expected = nullptr;
+    // order: CP2 release publishes *w to complete(); CP1 acquire when it has ended already
+    return word_.compare_exchange_strong(expected, w, WEFT_COMMIT_ORDER(CP2, release),
+                                         WEFT_COMMIT_ORDER(CP1, acquire));
+  }
+
+  // Nobody will wait. False: it has ended already, and what is left is the caller's.
+  [[nodiscard]] bool abandon() {
+    Waiter* expected = nullptr;
+    // order: CP2 release hands the object to complete(); CP1 acquire when it has ended already
+    return word_.compare_exchange_strong(expected, mark(kAbandoned), WEFT_ORDER(CP2, release),
+                                         WEFT_ORDER(CP1, acquire));
+  }
+  static bool abandoned(Waiter* w) { return w == mark(kAbandoned); }
+
+  // Ends it. Returns the waiter that must be woken, null, or what abandoned() recognises.
+  [[nodiscard]] Waiter* complete() {
+    // order: CP1 release to done()/enlist(); CP2 acquire of the waiter that enlist() published
+    return word_.exchange(mark(kDone), merge(WEFT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
+  }
+  // The same from a runtime section, where TSan has been told beforehand (base/atomic.h).
+  [[nodiscard]] Waiter* complete_in_section() {
+    // order: CP1, CP2 as in complete()
+    return word_.exchange(mark(kDone),
+                          merge(WEFT_COMMIT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
+  }
+
+  // What to release for TSan before parking.
+  void* address() { return &word_; }
+
+  // Back to "running": for reuse by an owner that knows that nobody else looks.
+  void reset() {
+    // order: relaxed; the owner publishes the object by other means before it is shared
+    word_.store(nullptr, WEFT_ORDER(CP0, relaxed));
+  }
+
+ private:
+  static constexpr std::uintptr_t kDone = 1;
+  static constexpr std::uintptr_t kAbandoned = 2;
+  static Waiter* mark(std::uintptr_t m) { return reinterpret_cast<Waiter*>(m); }
+
+  // Two labelled halves of one read-modify-write, so that a model can weaken each by itself.
+  static constexpr std::memory_order merge(std::memory_order store, std::memory_order load) {
+    const bool rel = store == std::memory_order_release;
+    const bool acq = load == std::memory_order_acquire;
+    return rel && acq ? std::memory_order_acq_rel
+           : rel      ? std::memory_order_release
+           : acq      ? std::memory_order_acquire
+                      : std::memory_order_relaxed;
+  }
+
+  atomic<Waiter*> word_{nullptr};
+};
+
+}  // namespace weft::rt

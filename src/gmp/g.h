@@ -1,0 +1,88 @@
+// G: a goroutine. A record of four cache lines that is never freed, only reused (ids are not).
+//
+// Layout is deliberate. A goroutine that is spawned, runs and ends without ever parking touches the
+// first three lines only, and a switch touches the first one.
+//
+// A G that has never run has no stack: it gets one when it first runs, often the still warm one of
+// the goroutine that has just ended (sched/exit.cc).
+//
+// Go: runtime/runtime2.go type g
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/fatal.h"
+#include "fiber/context.h"
+#include "fiber/eh_globals.h"
+#include "fiber/sanitizer.h"
+#include "fiber/stack.h"
+#include "gmp/completion.h"
+#include "gmp/status.h"
+#include "gmp/wait_reason.h"
+#include "gmp/waiter.h"
+
+namespace weft::rt {
+
+struct M;
+
+struct alignas(64) G {
+  static constexpr std::size_t kInlineClosure = 64;
+
+  // -- first line: every switch. Owned by whoever owns the stack (status.h), but for status.
+  context ctx;                      // saved while not running
+  M* m = nullptr;                   // runs it; null unless running
+  G* schedlink = nullptr;           // link of the one list it is on [RQ-11]
+  atomic<g_status> status{g_status::idle};
+  std::int32_t saved_errno = 0;     // errno belongs to the goroutine across a park
+  void (*body)(void*) = nullptr;    // runs and destroys the closure
+  void* closure = nullptr;          // inline_closure or heap
+  M* locked_m = nullptr;            // runs on this M only
+  std::uint32_t closure_align = 0;  // of a closure on the heap, otherwise 0
+  wait_reason reason = wait_reason::none;
+  bool joinable = false;            // a thread handle refers to it: not recycled before the join
+  bool custom_stack = false;        // stack_size counts
+
+  // -- second line: the callable, if it fits
+  alignas(64) std::byte inline_closure[kInlineClosure];
+
+  // -- third line: identity and resources
+  alignas(64) std::uint64_t goid = 0;
+  std::uint64_t parent_goid = 0;
+  const void* created_pc = nullptr;
+  stack stk{};
+  completion<waiter> ended;         // for the joiner
+  const char* name = nullptr;       // heap copy, or null
+
+  // -- fourth line: seldom
+  alignas(64) eh_state eh{};        // the exception state while not running (D6)
+  std::size_t stack_size = 0;       // asked for by attrs
+  [[no_unique_address]] fiber_tools tools;
+
+  // The one choke point for state changes. The edge is checked by the compiler, the present state at
+  // run time. The caller owns the transition: no CAS is needed because exactly one party may move a
+  // G out of any state (status.h).
+  template <g_status From, g_status To>
+  void transition() {
+    static_assert(legal_edge(From, To), "no such edge: see status.h");
+    // order: relaxed; who may look at the G is handed over by queues and locks, not by its status
+    const g_status now = status.load(WEFT_ORDER(GS0, relaxed));
+    if (now != From) [[unlikely]] {
+      bad_transition(now, From, To);
+    }
+    status.store(To, WEFT_ORDER(GS0, relaxed));  // order: relaxed, as above
+  }
+
+  bool in(g_status s) const {
+    return status.load(WEFT_ORDER(GS0, relaxed)) == s;  // order: relaxed, diagnostics and asserts
+  }
+
+  [[noreturn]] void bad_transition(g_status now, g_status from, g_status to) const;
+};
+
+#ifndef WEFT_MODEL
+static_assert(WEFT_ASAN || WEFT_TSAN || WEFT_VALGRIND || sizeof(G) == 256, "four cache lines");
+#endif
+
+}  // namespace weft::rt

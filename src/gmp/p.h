@@ -1,0 +1,64 @@
+// P: the right to run goroutines, and everything that should be local while running them: the run
+// queue, free Gs, warm stacks, counters. There are gomaxprocs of them.
+//
+// An M that holds a P is its only writer, save for what says otherwise. Ps are never freed.
+//
+// Go: runtime/runtime2.go type p
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "fiber/stack.h"
+#include "gmp/g.h"
+#include "gmp/run_queue.h"
+
+namespace weft::rt {
+
+struct M;
+
+enum class p_status : std::uint32_t { idle = 0, running = 1, stopped = 3, dead = 4 };
+
+#if defined(WEFT_CHAOS) || defined(WEFT_MODEL)
+inline constexpr std::uint32_t kRunQueueSize = 4;
+#else
+inline constexpr std::uint32_t kRunQueueSize = 256;
+#endif
+
+struct alignas(128) P {
+  static constexpr std::uint32_t kStackCache = WEFT_TSAN ? 256 : 32;
+  static constexpr std::uint32_t kFreeHigh = 64;  // [L-6]
+  static constexpr std::uint32_t kFreeLow = 31;
+  static constexpr std::uint32_t kFreeRefill = 32;
+
+  run_queue<G, kRunQueueSize> runq;
+
+  // -- owner only
+  alignas(64) std::uint32_t schedtick = 0;  // time slices: a runnext hand-over inherits its slice
+  std::uint32_t free_count = 0;
+  G* free_gs = nullptr;
+  std::uint64_t goid_next = 0;
+  std::uint64_t goid_end = 0;
+  std::uint64_t goid_block = 16;            // doubles at each refill
+  std::uint32_t stack_count = 0;
+  bool lone = false;                        // no other P exists: nobody steals, nobody to wake
+  M* m = nullptr;
+  std::int32_t id = 0;
+
+  // -- written by the owner, read by anybody
+  alignas(64) atomic<std::int64_t> goroutines{0};  // spawned minus ended here; the sum over Ps counts
+  atomic<std::uint64_t> spawned{0};
+  atomic<std::uint32_t> switches{0};        // every switch: tells a thief that the owner is alive
+  atomic<p_status> status{p_status::stopped};
+
+  // -- written by others, read by the owner at every scheduling point
+  alignas(64) atomic<std::uint32_t> attention{0};  // the world is stopping
+
+  // -- guarded by sched.lock
+  P* idle_next = nullptr;
+  M* run_m = nullptr;                       // start_the_world: the M that will take it
+
+  stack stacks[kStackCache];                // owner only: warm, LIFO
+};
+
+}  // namespace weft::rt

@@ -1,0 +1,124 @@
+// See process.h. Directories are read with getdents64 by hand: opendir allocates, and this runs when
+// a deadlock is suspected, when a frozen thread may hold malloc's lock.
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/atomic.h"  // WEFT_TSAN
+
+namespace weft::rt {
+namespace {
+
+/// The kernel's struct linux_dirent64, which has no header in user space.
+struct directory_entry {
+  std::uint64_t inode;
+  std::int64_t offset;
+  std::uint16_t length;
+  std::uint8_t type;
+  char name[1];
+};
+
+/// Reads the start of /proc/self/task/TID/FILE; returns the number of bytes, 0 if the thread is gone.
+std::size_t read_task_file(int task_directory, const char* tid, const char* file, char* buffer,
+                           std::size_t size) noexcept {
+  char path[48];
+  const std::size_t tid_length = std::strlen(tid);
+  const std::size_t file_length = std::strlen(file);
+  if (tid_length + 1 + file_length + 1 > sizeof path) return 0;
+  std::memcpy(path, tid, tid_length);
+  path[tid_length] = '/';
+  std::memcpy(path + tid_length + 1, file, file_length + 1);
+  const int fd = openat(task_directory, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t got = read(fd, buffer, size);
+  close(fd);
+  return got < 0 ? 0 : static_cast<std::size_t>(got);
+}
+
+bool is_io_uring_worker(int task_directory, const char* tid) noexcept {
+  char name[16];
+  return read_task_file(task_directory, tid, "comm", name, sizeof name) >= 4 &&
+         std::memcmp(name, "iou-", 4) == 0;
+}
+
+/// qemu-user has a thread of its own, which looks like any other in /proc/self/task. It gives itself
+/// away by /proc/self/stat, which it forges: zero threads, where the kernel never says less than one.
+bool emulated() noexcept {
+  char text[512];
+  const int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  constexpr int kFieldsToThreadCount = 18;  // after the name, which may contain blanks
+  const char* at = std::strrchr(text, ')');
+  for (int i = 0; at != nullptr && i < kFieldsToThreadCount; ++i) at = std::strchr(at + 1, ' ');
+  return at != nullptr && at[1] == '0';
+}
+
+/// Threads of the tools that this process runs under.
+int tool_threads() noexcept { return WEFT_TSAN + (emulated() ? 1 : 0); }
+
+bool counts(int task_directory, const char* tid) noexcept {
+  if (tid[0] < '0' || tid[0] > '9') return false;  // "." and ".."
+  return !is_io_uring_worker(task_directory, tid);
+}
+
+}  // namespace
+
+int gettid() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
+
+int count_tasks() noexcept {
+  const int directory = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return -1;
+  alignas(directory_entry) char buffer[4096];
+  int tasks = 0;
+  long bytes;
+  while ((bytes = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
+    for (long at = 0; at < bytes;) {
+      const auto* entry = reinterpret_cast<const directory_entry*>(buffer + at);
+      if (counts(directory, entry->name)) ++tasks;
+      at += entry->length;
+    }
+  }
+  close(directory);
+  if (bytes < 0 || tasks == 0) return -1;
+  const int tools = tool_threads();
+  return tasks > tools ? tasks - tools : 1;
+}
+
+char task_state(int tid) noexcept {
+  const int directory = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return 0;
+  char name[16];
+  char* digit = name + sizeof name;
+  *--digit = '\0';
+  for (int rest = tid; rest > 0; rest /= 10) *--digit = static_cast<char>('0' + rest % 10);
+  char text[128];
+  const std::size_t n = read_task_file(directory, digit, "stat", text, sizeof text - 1);
+  close(directory);
+  text[n] = '\0';
+  // "TID (name) S …", and the name may contain anything but ends with the last parenthesis.
+  const char* after_name = std::strrchr(text, ')');
+  return after_name != nullptr && after_name[1] == ' ' ? after_name[2] : '\0';
+}
+
+long long task_cpu_time(int tid) noexcept {
+  // The kernel's encoding of "CPU clock of that thread": there is no function that takes a tid.
+  constexpr unsigned kPerThreadSched = 6;
+  const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | kPerThreadSched);
+  timespec ts;
+  if (clock_gettime(clock, &ts) != 0) return -1;
+  return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
+}
+
+}  // namespace weft::rt

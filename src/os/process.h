@@ -1,0 +1,22 @@
+// What the kernel knows about this process and its threads.
+#pragma once
+
+namespace weft::rt {
+
+/// The kernel's id of the calling thread; asked each time, since a cached one is wrong after fork.
+int gettid() noexcept;
+
+/// The number of threads of this process that could run user code: the entries of /proc/self/task
+/// without io_uring's workers (`iou-*`), TSan's background thread and qemu-user's own thread.
+/// Returns -1 if /proc cannot be read: then nothing is known about other threads.
+/// Neither allocates nor takes a lock. Runs on: any stack with 8 KiB left. Blocks: M, briefly.
+int count_tasks() noexcept;
+
+/// What the thread does, as the kernel's letter (R running or runnable, S or D asleep …); 0 if it is
+/// gone. Neither allocates nor takes a lock.
+char task_state(int tid) noexcept;
+
+/// Nanoseconds of processor time that the thread has used; -1 if it is gone.
+long long task_cpu_time(int tid) noexcept;
+
+}  // namespace weft::rt

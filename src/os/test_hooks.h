@@ -1,0 +1,59 @@
+// Faults that tests inject where the operating system would have to fail.
+//
+// Problem. Every fallback of the runtime (no thread to be had, no memory, an old kernel, qemu) must
+// be walked by a test, on a machine where nothing fails.
+//
+// Protocol. One process-global struct of relaxed atomics, read on slow paths only (creating threads,
+// mapping memory, installing guards): a product pays one load there and has no other build. Unit
+// tests set the fields; programs that must die as child processes get them by the environment:
+//   WEFT_TEST_FORCE=force_mmap_fail_after=3,deny_guard_install=1
+// which is read once, at the first slow path. Unknown keys end the process, so that a misspelt test
+// cannot pass.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/atomic.h"
+
+namespace weft::rt::os {
+
+/// One injected fault; relaxed throughout, for nothing is published through it.
+class test_hook {
+ public:
+  explicit constexpr test_hook(std::int64_t initial) noexcept : value_(initial) {}
+
+  std::int64_t get() const noexcept {
+    return value_.load(WEFT_ORDER(OSH, relaxed));  // order: OSH a switch on its own
+  }
+  void set(std::int64_t value) noexcept {
+    value_.store(value, WEFT_ORDER(OSH, relaxed));  // order: OSH a switch on its own
+  }
+  /// Counts a positive value down; true while there was something left to count.
+  bool count_down() noexcept;
+
+ private:
+  atomic<std::int64_t> value_;
+};
+
+struct test_hooks_t {
+  test_hook force_thread_eagain_count{0};  ///< so many attempts to create a thread give EAGAIN
+  test_hook force_mmap_fail_after{-1};     ///< so many reserve() succeed, then all give ENOMEM; -1 off
+  test_hook deny_guard_install{0};         ///< MADV_GUARD_INSTALL gives EINVAL
+  test_hook deny_process_madvise{0};       ///< process_madvise gives EPERM
+  test_hook pretend_qemu_guard{0};         ///< guard advice succeeds and guards nothing
+  test_hook deny_mprotect{0};              ///< mprotect of a guard gives ENOMEM
+  test_hook map_count_budget{-1};          ///< mappings that mprotect guards may use; -1: the kernel's
+
+  void reset() noexcept;
+};
+
+extern test_hooks_t test_hooks;
+
+/// Reads WEFT_TEST_FORCE if nobody has yet. Called by those who look at a hook.
+void load_test_hooks() noexcept;
+
+/// Sets hooks from "key=value,key=value"; ends the process if it does not understand.
+void apply_test_hooks(std::string_view text) noexcept;
+
+}  // namespace weft::rt::os

@@ -1,0 +1,50 @@
+// See thread.h. Threads are pthreads and not bare clones: users' code on them needs libc's TLS.
+#include "os/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "os/test_hooks.h"
+
+namespace weft::rt {
+namespace {
+
+int create_once(const pthread_attr_t& attr, void* (*fn)(void*), void* arg) noexcept {
+  if (os::test_hooks.force_thread_eagain_count.count_down()) return EAGAIN;
+  // The new thread inherits the mask: block everything around the creation, so that there is no
+  // instruction at which the thread exists unmasked.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t ignored;
+  const int error = pthread_create(&ignored, &attr, fn, arg);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+void sleep_ms(int ms) noexcept {
+  timespec left{0, ms * 1'000'000L};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+int create_thread(void* (*fn)(void*), void* arg) noexcept {
+  os::load_test_hooks();
+  pthread_attr_t attr;
+  if (const int error = pthread_attr_init(&attr); error != 0) return error;
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  int error = EAGAIN;
+  for (int attempt = 1; attempt <= kThreadCreateAttempts && error == EAGAIN; ++attempt) {
+    error = create_once(attr, fn, arg);
+    if (error == EAGAIN) sleep_ms(attempt);
+  }
+  pthread_attr_destroy(&attr);
+  return error;
+}
+
+}  // namespace weft::rt

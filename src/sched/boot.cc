@@ -1,0 +1,93 @@
+// The beginning: the runtime starts itself when somebody first uses it, be it a static initialiser.
+//
+// Booting makes the Ps and nothing else. The first M comes with the first goroutine.
+//
+// Go: runtime/proc.go schedinit
+#include <pthread.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/fatal.h"
+#include "base/print.h"
+#include "os/cpu.h"
+#include "os/memory.h"
+#include "sched/diagnostics.h"
+#include "sched/sched_api.h"
+#include "sched/thread_exit.h"
+#include "sched/world.h"
+
+namespace weft::rt {
+
+constinit sched_state sched;
+
+namespace {
+
+enum : std::uint32_t { kNotStarted, kStarting, kStarted };
+constinit atomic<std::uint32_t> boot_state{kNotStarted};
+
+// [MP-3] A positive decimal int32, or 0.
+std::int32_t parse_procs(const char* text) {
+  if (text == nullptr || *text == '\0') {
+    return 0;
+  }
+  std::int64_t n = 0;
+  for (; *text != '\0'; ++text) {
+    if (*text < '0' || *text > '9') {
+      return 0;
+    }
+    n = n * 10 + (*text - '0');
+    if (n > kMaxProcs) {
+      return 0;
+    }
+  }
+  return static_cast<std::int32_t>(n);
+}
+
+void boot() {
+  pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
+  sched.cpus = affinity_cpus();
+  auto** table = static_cast<P**>(reserve(sizeof(P*) * (std::size_t{kMaxProcs} + 1)));
+  if (table == nullptr) {
+    {
+      printer out;
+      out.str("runtime: cannot reserve the table of processors (errno=").dec(errno).str(")\n");
+    }
+    fatal("out of memory");
+  }
+  sched.all_ps.store(table, WEFT_ORDER(SC0, relaxed));  // order: relaxed, published by BT1
+  const std::int32_t wanted = parse_procs(std::getenv("WEFTMAXPROCS"));
+  sched.lock.lock();
+  resize_procs(wanted > 0 ? wanted : sched.cpus);
+  for (std::int32_t i = sched.proc_count(); i-- > 0;) {
+    idle_p_put(sched.p(i));
+  }
+  sched.lock.unlock();
+  crash_hooks hooks;
+  hooks.freeze_world = freeze_world_for_crash;
+  set_crash_hooks(hooks);
+  install_diagnostics();
+  watch_process_exit();
+}
+
+}  // namespace
+
+void ensure_started() {
+  // order: BT1 acquire; pairs with the release below, publishes what boot() made
+  if (boot_state.load(WEFT_ORDER(BT1, acquire)) == kStarted) [[likely]] {
+    return;
+  }
+  std::uint32_t expected = kNotStarted;
+  // order: relaxed, only decides who boots; failure looks again below
+  if (boot_state.compare_exchange_strong(expected, kStarting, WEFT_ORDER(BT0, relaxed),
+                                         WEFT_ORDER(BT0, relaxed))) {
+    boot();
+    boot_state.store(kStarted, WEFT_ORDER(BT1, release));  // order: BT1 publishes boot()'s work
+    return;
+  }
+  while (boot_state.load(WEFT_ORDER(BT1, acquire)) != kStarted) {  // order: BT1, as above
+    cpu_pause();
+  }
+}
+
+}  // namespace weft::rt

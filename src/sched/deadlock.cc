@@ -1,0 +1,107 @@
+// Is everybody asleep, and can nobody wake them?
+//
+// A goroutine can be woken by a goroutine or by a plain thread. If every M sleeps, no goroutine runs.
+// A plain thread may act unless it sleeps inside weft itself, and only the kernel knows which threads
+// exist: so when everything is asleep the tasks of the process are compared with the runtime's own
+// threads and the blocked ones. That costs a directory listing, so it is not done at once but after
+// everything has been quiet for a while (idle.cc), and with a growing pause if plain threads are
+// about.
+//
+// D1: a report is never wrong. The count of blocked threads and the number of tasks must agree, and
+// neither may have moved while they were read: otherwise a thread that was just being woken, or
+// that had just created another, would be overlooked (see foreign.cc for who counts when).
+//
+// Go: runtime/proc.go checkdead
+#include "base/fatal.h"
+#include "os/process.h"
+#include "sched/sched_api.h"
+#include "sched/thread_exit.h"
+
+namespace weft::rt {
+
+namespace {
+
+// order: FB1 acquire; pairs with count_blocked() in foreign.cc
+std::int64_t blocked_threads() {
+  return sched.foreign_blocked.load(WEFT_ORDER(FB1, acquire));  // order: FB1, see above
+}
+std::uint64_t blocked_changes() {
+  return sched.foreign_changes.load(WEFT_ORDER(FB1, acquire));  // order: FB1, see above
+}
+
+// Nobody outside can wake anybody. [D1]
+bool no_thread_can_act(std::int32_t ms) {
+  const std::uint64_t changes = blocked_changes();
+  const std::int64_t blocked = blocked_threads();
+  const int tasks = count_tasks();
+  if (tasks < 0 || tasks != ms + blocked) {
+    return false;
+  }
+  return count_tasks() == tasks && blocked_changes() == changes && blocked_threads() == blocked;
+}
+
+bool anything_runnable() {
+  if (!sched.runq.empty()) {
+    return true;
+  }
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    if (!sched.p(i)->runq.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::int64_t live_goroutines() {
+  // order: relaxed, a sum of statistics; exact when nobody runs
+  std::int64_t n = sched.foreign_goroutines.load(WEFT_ORDER(PC0, relaxed));
+  for (std::int32_t i = 0; P* pp = i < kMaxProcs ? sched.p(i) : nullptr; ++i) {
+    n += pp->goroutines.load(WEFT_ORDER(PC0, relaxed));  // order: relaxed, as above
+  }
+  return n;
+}
+
+bool all_asleep() {
+  const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
+  WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
+  return running == 0 && !sched.stopping && !process_is_exiting() &&
+         (live_goroutines() > 0 || blocked_threads() > 0);
+}
+
+void check_dead() {
+  if (!all_asleep() || crashing()) {
+    return;
+  }
+  WEFT_CHECK(!anything_runnable(), "checkdead: runnable g");
+  if (!no_thread_can_act(sched.m_count)) {
+    return;
+  }
+  // order: relaxed, set long ago by whoever waits now
+  if (live_goroutines() == 0 && sched.main_started.load(WEFT_ORDER(MS0, relaxed)) != 0) {
+    fatal("no goroutines (main called runtime.Goexit) - deadlock!", user_fault);
+  }
+  fatal("all goroutines are asleep - deadlock!", user_fault);
+}
+
+void look_for_deadlock_soon() {
+  const scoped_lock held(sched.lock);
+  if (!all_asleep()) {
+    return;  // whoever falls asleep last will look
+  }
+  M* chosen = sched.idle_ms;
+  for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
+    if (mp->watches_deadlock) {
+      chosen = mp;
+    }
+  }
+  if (chosen == nullptr) {
+    check_dead();  // there never was an M
+  } else if (!chosen->poked && chosen->nextp == nullptr) {
+    chosen->poked = true;
+    chosen->park.wake();
+  }
+}
+
+}  // namespace weft::rt

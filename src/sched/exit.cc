@@ -1,0 +1,167 @@
+// The end of a goroutine, and the beginning of its stack.
+//
+// What ends owns little: its closure is destroyed by then, its record goes back to the P (or to the
+// joiner), its stack to the P's cache. The stack is still under our feet, so that is left to the
+// successor; and if the successor has not started yet, it simply takes the stack over and runs on
+// it, warm as it is, without any switch.
+//
+// E1: after ended.complete() the record belongs to the joiner and may be reused at once. Therefore
+// everything needed to leave (stack, sanitizer state, a place to save the dead context) moves to
+// the M first.
+//
+// Go: runtime/proc.go goexit1, goexit0
+#include <weft/go.h>
+
+#include "base/fatal.h"
+#include "fiber/unwind.h"
+#include "sched/foreign.h"
+#include "sched/switch.h"
+
+namespace weft::rt {
+
+namespace {
+
+// Tells the joiner. The record is no longer ours afterwards.
+void announce_end(M* mp, P* pp, G* gp) {
+  if (!gp->joinable) {
+    g_free_put(pp, gp);
+    return;
+  }
+  tsan_release(&gp->schedlink);  // what this M wrote into the record, for g_recycle()
+  waiter* w = gp->ended.complete_in_section();
+  if (w == nullptr) {
+    return;
+  }
+  if (gp->ended.abandoned(w)) {
+    g_free_put(pp, gp);
+    return;
+  }
+  G* joiner = w->gp;
+  if (joiner == nullptr) {
+    wake_thread(w);
+    return;
+  }
+  joiner->transition<g_status::waiting, g_status::runnable>();
+  queue_put(mp, pp, joiner, /*next=*/true);
+  wake_p(pp);
+}
+
+// Everything but the stack.
+void bury(M* mp, G* gp) {
+  P* pp = mp->p;
+  gp->transition<g_status::running, g_status::dead>();
+  gp->m = nullptr;
+  gp->reason = wait_reason::none;
+  mp->curg = nullptr;
+  *mp->eh_globals = {};
+  mp->left = nullptr;
+  mp->left_stack = gp->stk;
+  mp->left_stack_standard = !gp->custom_stack;
+  mp->left_tools = gp->tools;
+  gp->stk = {};
+  if (gp->locked_m != nullptr) {
+    WEFT_CHECK(gp->locked_m == mp, "a locked goroutine ended elsewhere");
+    gp->locked_m = nullptr;
+    mp->locked_g = nullptr;
+  }
+  count_ended(pp);
+  announce_end(mp, pp, gp);
+}
+
+// True: next has not started yet and now runs on the stack that has become free.
+bool take_over_stack(M* mp, G* next, bool inherit_time) {
+  if (WEFT_TSAN || next->stk || next->custom_stack || !mp->left_stack_standard) {
+    return false;  // under TSan stacks rest before they are used again: cached_stack()
+  }
+  next->stk = mp->left_stack;
+  mp->left_tools.detach();
+  next->tools.attach(next->stk.lo, next->stk.hi);
+  default_fp_control();
+  take_over(mp, next, inherit_time);
+  default_fp_environment();
+  return true;
+}
+
+// Leaves the stack for good, to next or to g0.
+[[noreturn, gnu::always_inline]] inline void leave_for_good(M* mp, G* next, bool inherit_time) {
+  mp->left_wants = leaving::exited;
+  if (next != nullptr) {
+    take_over(mp, next, inherit_time);
+    mp->left_tools.leave_for_good(next->tools);
+    weft_switch(&mp->discarded, &next->ctx, mp);
+  } else {
+    mp->left_tools.leave_for_good(mp->tools);
+    weft_switch(&mp->discarded, &mp->g0, mp);
+  }
+  fatal("a dead goroutine was resumed");
+}
+
+// At the end of the stack of a goroutine that called goexit().
+WEFT_NO_TSAN void finish_goexit(void*) {
+  G* self = current_goroutine();
+  free_belongings({self->closure, self->closure_align, self->name});
+  tsan_release(self->ended.address());
+  tsan_release(self->stk.hi);
+  M* mp = enter_runtime();
+  bury(mp, mp->curg);
+  bool inherit = false;
+  G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
+  leave_for_good(mp, next, inherit);
+}
+
+// User code: apart, so that TSan's call stack of the goroutine begins here.
+[[gnu::noinline]] void run_body(G* gp, void (*body)(void*), belongings owned, void* ended,
+                                [[maybe_unused]] void* stack_tag) {
+  tsan_acquire(gp);
+  tsan_acquire(stack_tag);  // its last user's frames are gone
+  body(owned.closure);
+  if (owned.closure_align != 0 || owned.name != nullptr) {
+    free_belongings(owned);
+  }
+  tsan_release(ended);  // for the joiner
+  tsan_release(stack_tag);
+}
+
+}  // namespace
+
+WEFT_NO_TSAN G* current_goroutine() noexcept {
+  M* mp = current_m();
+  return mp == nullptr ? nullptr : mp->curg;
+}
+
+WEFT_NO_TSAN void goroutine_main(void* transfer) {
+  M* mp = static_cast<M*>(transfer);
+  mp->curg->tools.arrive();
+  complete_switch(mp);
+  for (;;) {
+    G* gp = mp->curg;
+    void (*const body)(void*) = gp->body;
+    const belongings owned{gp->closure, gp->closure_align, gp->name};
+    *mp->errno_location = 0;
+    leave_runtime(mp);
+    run_body(gp, body, owned, gp->ended.address(), gp->stk.hi);
+    mp = enter_runtime();
+    bury(mp, mp->curg);
+    bool inherit = false;
+    G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
+    if (next == nullptr || !take_over_stack(mp, next, inherit)) {
+      leave_for_good(mp, next, inherit);
+    }
+  }
+}
+
+void end_goroutine() { unwind_goroutine(finish_goexit, nullptr); }
+
+}  // namespace weft::rt
+
+namespace weft {
+
+void goexit() {
+  if (!rt::on_goroutine()) {
+    rt::fatal("runtime.Goexit called in a thread that was not created by the Go runtime",
+              rt::user_fault);
+  }
+  rt::end_goroutine();
+}
+
+}  // namespace weft

@@ -1,0 +1,155 @@
+// When the process exits, goroutines that compute or sit in a blocking call are stopped by a signal,
+// wherever they are: their handler sleeps and does not come back.
+//
+// Such a goroutine may hold malloc's lock, stdio's, or one of the program's. If the exiting thread
+// then blocks, perhaps for that very lock, a guardian thread lets the frozen ones go, one at a time
+// and for a moment each, until the exiting thread moves again. To everybody else they look like
+// threads that the kernel has descheduled.
+//
+//   exiting thread                         straggler              guardian
+//   1. handler, guardian
+//   2. signal to every straggler     ──►   handler: frozen+1
+//   3. wait until all are frozen           sleep on `released`    every 2 ms: exiting thread asleep,
+//   4. go on with exit()                                          and no CPU used since the last look?
+//                                          released == my tid: ◄─ released = tid of the next one
+//                                          return, run on         after 2 ms: signal it again
+//
+// The signal is SIGURG, which is ignored by default. A request carries a cookie; any other SIGURG
+// goes to the handler that was there before. All signals are masked in the handler but those that
+// glibc keeps for itself, which sigfillset leaves out.
+#include "sched/freeze.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/futex.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/thread.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr int kFreezeSignal = SIGURG;
+constexpr std::int64_t kPatience = 50'000'000;     // ns until a straggler has to be frozen
+constexpr std::int64_t kLook = 2'000'000;          // ns between the guardian's looks
+
+constinit atomic<std::uint32_t> frozen{0};         // stragglers in the handler
+constinit atomic<std::uint32_t> released{0};       // tid of the one that may go on
+// Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
+constexpr std::uint32_t kMaxStragglers = 1024;
+constinit int exiting_tid = 0;
+constinit int stragglers[kMaxStragglers] = {};
+constinit std::uint32_t straggler_count = 0;
+constinit struct sigaction previous {};
+
+std::uint32_t frozen_now() {
+  return frozen.load(WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count to wait for
+}
+
+void chain(int signal, siginfo_t* info, void* context) {
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signal, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal);
+  }
+}
+
+// Runs on: signal. On the straggler's own stack.
+void freeze_here(int signal, siginfo_t* info, void* context) {
+  const int saved_errno = errno;
+  if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &frozen) {
+    chain(signal, info, context);
+    return;
+  }
+  const auto self = static_cast<std::uint32_t>(gettid());
+  frozen.fetch_add(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  for (;;) {
+    // order: relaxed; nothing is handed over, the word alone decides
+    const std::uint32_t now = released.load(WEFT_ORDER(FZ0, relaxed));
+    if (now == self) {
+      break;
+    }
+    futex_wait(released, now);
+  }
+  frozen.fetch_sub(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  errno = saved_errno;
+}
+
+void send_freeze(int tid) {
+  siginfo_t info{};
+  info.si_signo = kFreezeSignal;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = &frozen;
+  syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, kFreezeSignal, &info);
+}
+
+// Ms that still hold a P. Listed before the first one is frozen: it may hold sched.lock.
+void list_stragglers() {
+  const scoped_lock held(sched.lock);
+  for (M* mp = sched.all_ms; mp != nullptr && straggler_count < kMaxStragglers; mp = mp->all_next) {
+    if (!mp->is_idle && mp->p != nullptr && mp->tid != 0 && mp->tid != exiting_tid) {
+      stragglers[straggler_count++] = mp->tid;
+    }
+  }
+}
+
+bool exiting_thread_is_stuck() {
+  const long long before = task_cpu_time(exiting_tid);
+  timespec pause{0, kLook};
+  nanosleep(&pause, nullptr);
+  const char state = task_state(exiting_tid);
+  return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
+}
+
+void* guard_exit(void*) {
+  std::uint32_t turn = 0;
+  for (;;) {
+    if (!exiting_thread_is_stuck()) {
+      continue;
+    }
+    const int chosen = stragglers[turn++ % straggler_count];
+    // order: relaxed, the word alone decides
+    released.store(static_cast<std::uint32_t>(chosen), WEFT_ORDER(FZ0, relaxed));
+    futex_wake(released, kMaxStragglers);
+    timespec pause{0, kLook};
+    nanosleep(&pause, nullptr);
+    released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
+    send_freeze(chosen);
+  }
+}
+
+}  // namespace
+
+void freeze_stragglers() {
+  exiting_tid = gettid();
+  list_stragglers();
+  struct sigaction action {};
+  action.sa_sigaction = freeze_here;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigfillset(&action.sa_mask);
+  if (straggler_count == 0 || sigaction(kFreezeSignal, &action, &previous) != 0) {
+    return;
+  }
+  // The guardian first: creating a thread takes libc's locks. Without one a lock held by a frozen
+  // goroutine would hang the exit; then rather let them run.
+  if (create_thread(guard_exit, nullptr) != 0) {
+    return;
+  }
+  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+    send_freeze(stragglers[i]);
+  }
+  const std::int64_t until = nanotime() + kPatience;
+  while (frozen_now() < straggler_count && nanotime() < until) {
+    sched_yield();
+  }
+}
+
+}  // namespace weft::rt

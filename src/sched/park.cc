@@ -1,0 +1,77 @@
+// running → waiting, and running → runnable: how a goroutine gives up its M.
+//
+// Go: runtime/proc.go gopark, Gosched
+#include "sched/park.h"
+
+#include <sched.h>
+
+#include <weft/go.h>
+
+#include "base/fatal.h"
+#include "sched/chaos.h"
+#include "sched/foreign.h"
+#include "sched/switch.h"
+
+namespace weft::rt {
+
+namespace {
+
+void park(M* mp, G* gp, wait_reason reason) {
+  gp->reason = reason;
+  gp->transition<g_status::running, g_status::waiting>();
+  leave_stack(mp, gp, leaving::parked);
+}
+
+}  // namespace
+
+void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason reason) {
+  G* gp = current_goroutine();
+  w.gp = gp;
+  tsan_release(object);
+  if (gp == nullptr) {
+    block_thread(w, commit, arg);
+    return;
+  }
+  M* mp = enter_runtime();
+  mp->commit = commit;
+  mp->commit_waiter = &w;
+  mp->commit_arg = arg;
+  park(mp, gp, reason);
+  bool inherit = false;
+  G* next = pick_local(mp, mp->p, &inherit);
+  mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
+  leave_runtime(mp);
+  tsan_acquire(gp);
+}
+
+}  // namespace weft::rt
+
+namespace weft {
+
+using namespace rt;  // NOLINT: the public function is a thin cover
+
+void gosched() {
+  M* mp = enter_runtime();
+  if (mp == nullptr || mp->curg == nullptr) {
+    leave_runtime(mp);
+    sched_yield();
+    return;
+  }
+  G* gp = mp->curg;
+  P* pp = mp->p;
+  bool inherit = false;
+  G* next = pick_local(mp, pp, &inherit);
+  if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
+      sched.runq.empty() &&
+      // order: AT1 relaxed; a stop is acted upon under sched.lock
+      pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
+    leave_runtime(mp);  // nobody else is here
+    return;
+  }
+  gp->transition<g_status::running, g_status::runnable>();
+  leave_stack(mp, gp, leaving::yielded);
+  mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
+  leave_runtime(mp);
+}
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+// Putting goroutines on a P's queue, and on the global one when that is full.
+//
+// Go: runtime/proc.go runqput, runqputslow
+#include "sched/chaos.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+namespace {
+
+// The ring is full: its older half and gp go to the tail of the global queue, in order. [RQ-2]
+// False: a thief came meanwhile, so that there is room again.
+bool overflow(P* pp, G* gp) {
+  G* batch[kRunQueueSize / 2 + 1];
+  std::uint32_t n = pp->runq.take_half(batch);
+  if (n == 0) {
+    return false;
+  }
+  batch[n++] = gp;
+  for (std::uint32_t i = 0; i + 1 < n; ++i) {
+    batch[i]->schedlink = batch[i + 1];
+  }
+  const scoped_lock held(sched.lock);
+  sched.runq.push_back(batch[0], batch[n - 1], n);
+  return true;
+}
+
+}  // namespace
+
+void queue_put(M* mp, P* pp, G* gp, bool next) {
+  WEFT_DCHECK(gp->in(g_status::runnable), "queue_put of a goroutine that is not runnable");
+  if (next && !chaos_coin(mp)) {
+    gp = pp->runq.put_next(gp);
+    if (gp == nullptr) {
+      return;
+    }
+  }
+  while (!pp->runq.push(gp)) [[unlikely]] {
+    if (overflow(pp, gp)) {
+      return;
+    }
+  }
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,32 @@
+// waiting → runnable: the waker's side.
+//
+// Go: runtime/proc.go ready
+#include "base/fatal.h"
+#include "sched/foreign.h"
+#include "sched/park.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+void wake(waiter* w) {
+  G* gp = w->gp;
+  if (gp != nullptr) {
+    tsan_release(gp);
+  }
+  M* mp = enter_runtime();
+  if (gp == nullptr) {
+    wake_thread(w);
+    leave_runtime(mp);
+    return;
+  }
+  gp->transition<g_status::waiting, g_status::runnable>();
+  if (mp == nullptr || mp->p == nullptr) {
+    inject(gp);
+  } else {
+    queue_put(mp, mp->p, gp, /*next=*/true);
+    wake_p(mp->p);
+  }
+  leave_runtime(mp);
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,72 @@
+// The public face of the scheduler: weft::runtime.
+#include <weft/runtime.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/fatal.h"
+#include "base/print.h"
+#include "sched/sched_api.h"
+#include "sched/world.h"
+
+namespace weft::runtime {
+
+// [MP-1]
+int gomaxprocs(int n) {
+  rt::ensure_started();
+  const int now = rt::sched.proc_count();
+  if (n <= 0 || n == now) {
+    return now;
+  }
+  rt::stop_world();
+  const int before = rt::sched.proc_count();  // another stopper may have come first
+  rt::start_world_with(std::min(n, rt::kMaxProcs));
+  return before;
+}
+
+int num_cpu() {
+  rt::ensure_started();
+  return rt::sched.cpus;
+}
+
+int num_goroutine() {
+  rt::ensure_started();
+  const std::int64_t n = rt::live_goroutines();
+  return static_cast<int>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<int>::max()));
+}
+
+std::uint64_t goid() {
+  rt::M* mp = rt::enter_runtime();
+  const std::uint64_t id = mp == nullptr || mp->curg == nullptr ? 0 : mp->curg->goid;
+  rt::leave_runtime(mp);
+  return id;
+}
+
+// [CN-3]
+int set_max_threads(int n) {
+  rt::ensure_started();
+  rt::M* mp = rt::enter_runtime();
+  rt::sched.lock.lock();
+  const int before = rt::sched.max_threads;
+  rt::sched.max_threads = n;
+  const bool exceeded = rt::sched.m_count > n;
+  rt::sched.lock.unlock();
+  rt::leave_runtime(mp);
+  if (exceeded) {
+    {
+      rt::printer out;
+      out.str("runtime: program exceeds ").dec(n).str("-thread limit\n");
+    }
+    rt::fatal("thread exhaustion");
+  }
+  return before;
+}
+
+}  // namespace weft::runtime
+
+namespace weft::detail {
+
+void stop_the_world() { rt::stop_world(); }
+void start_the_world() noexcept { rt::start_world(); }
+
+}  // namespace weft::detail

@@ -1,0 +1,149 @@
+// What the verbs of the scheduler say to each other. Public to src/sched only, but for park.h.
+//
+// Reading order is a goroutine's life: spawn.cc, schedule.cc, find_runnable.cc, steal.cc, park.cc,
+// ready.cc, exit.cc; then idle.cc for those who have nothing to do, world.cc for those who stop
+// everybody, foreign.cc and locked.cc for threads that are not ours, boot.cc for the beginning.
+#pragma once
+
+#include <cstdint>
+
+#include "gmp/sched.h"
+#include "sched/section.h"
+
+namespace weft::rt {
+
+// boot.cc --------------------------------------------------------------------------------------
+// The runtime starts itself on first use. Cheap when started.
+void ensure_started();
+
+// queue.cc -------------------------------------------------------------------------------------
+// Puts a runnable G on pp, as its next one or at the tail; overflow goes to the global queue.
+// Requires: the caller owns pp.
+void queue_put(M* mp, P* pp, G* gp, bool next);
+
+// The next one on pp: runnext, in the same time slice, or the oldest of the ring. Two goroutines that
+// hand over to each other are one slice that never ends, and would starve everybody else here; so
+// every kLongestSlice switches the ring goes first and a new slice begins.
+[[gnu::always_inline]] inline G* take_local(P* pp, bool* inherit) {
+  // order: SW0 relaxed, the owner's own counter
+  const bool slice_over = pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kLongestSlice == 0;
+  G* gp = slice_over ? nullptr : pp->runq.pop_next();
+  *inherit = gp != nullptr;
+  if (gp == nullptr) {
+    gp = pp->runq.pop();
+  }
+  return gp != nullptr ? gp : pp->runq.pop_next();
+}
+
+// schedule.cc ----------------------------------------------------------------------------------
+// The loop of every M, on g0. Requires: mp holds a P. Returns only for a thread that was lent
+// (lock_main_thread) and whose goroutine has ended.
+void schedule(M* mp);
+// What the goroutine that has just left wants done; first thing on its successor's stack.
+void complete_switch(M* mp);
+
+// find_runnable.cc -----------------------------------------------------------------------------
+struct found {
+  G* gp;
+  bool inherit_time;  // a runnext hand-over: the time slice goes on
+};
+// Blocks until there is something to run. Runs on: g0. Blocks: M.
+found find_runnable(M* mp);
+// The part that may run on a goroutine's stack: local work only, null if g0 must decide.
+inline G* pick_local(M* mp, P* pp, bool* inherit);
+
+// steal.cc -------------------------------------------------------------------------------------
+G* steal_work(M* mp);
+G* spin_for_work(M* mp);
+
+// idle.cc --------------------------------------------------------------------------------------
+// New work is visible: start somebody if nobody looks for work and a P is idle. [SP-5]
+void wake_p_slow();
+inline void wake_p(const P* pp) {
+  if (!pp->lone && sched.idle.claim_wake()) [[unlikely]] {
+    wake_p_slow();
+  }
+}
+// mp has found work after spinning. [SP-6]
+void reset_spinning(M* mp);
+// Gives pp to an M, new if need be. Locks: caller holds sched.lock, which is released.
+void start_m_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock);
+// Hands pp to a sleeping M. Locks: caller holds sched.lock, which is released.
+void hand_p_unlock(M* mp, P* pp) WEFT_RELEASE(sched.lock);
+// Sleeps until a P is handed over, and takes it. Locks: as above. Blocks: M.
+void sleep_for_p_unlock(M* mp) WEFT_RELEASE(sched.lock);
+// Sleeps until somebody hands over a P. Requires: no P, not spinning.
+void stop_m(M* mp);
+// Lets go of the P and, if there is really nothing to do, sleeps. Returns with a P, and perhaps
+// with a G from the global queue.
+G* go_idle(M* mp);
+void acquire_p(M* mp, P* pp);
+P* release_p(M* mp, p_status to);
+P* idle_p_get() WEFT_REQUIRES(sched.lock);
+void idle_p_put(P* pp) WEFT_REQUIRES(sched.lock);
+// As idle_p_get, and asks the next M that runs dry to look for the work that could not be started.
+P* idle_p_get_for_work() WEFT_REQUIRES(sched.lock);
+// The next batch of the global queue: the first is returned, the rest goes to pp's empty ring.
+G* global_batch_get(P* pp) WEFT_REQUIRES(sched.lock);
+void idle_m_put(M* mp) WEFT_REQUIRES(sched.lock);
+M* idle_m_get() WEFT_REQUIRES(sched.lock);
+void hand_off_p(P* pp);
+
+// thread.cc ------------------------------------------------------------------------------------
+// A new M that starts with pp. Locks: acquires none held. Blocks: M.
+M* reserve_m() WEFT_REQUIRES(sched.lock);
+void start_thread(M* mp, P* pp, bool spinning);
+// The calling thread is mp from now on.
+void bind_thread(M* mp);
+// The record of a thread that was lent and has left.
+void release_m(M* mp);
+
+// world.cc -------------------------------------------------------------------------------------
+// This M's P stops until the world goes on; returns with a P.
+void stop_for_world(M* mp);
+
+// foreign.cc -----------------------------------------------------------------------------------
+// Makes a G runnable from a thread without a P.
+void inject(G* gp);
+
+// deadlock.cc ----------------------------------------------------------------------------------
+// Whether everything is asleep, so that somebody should look whether that is a deadlock.
+bool all_asleep() WEFT_REQUIRES(sched.lock);
+// Looks; does not return if it is one.
+void check_dead() WEFT_REQUIRES(sched.lock);
+// A plain thread has ended or fallen asleep: what looked alive may be dead now.
+void look_for_deadlock_soon();
+std::int64_t live_goroutines();
+
+// locked.cc ------------------------------------------------------------------------------------
+// mp runs only its locked goroutine, which is not runnable: hands the P off, sleeps until it is.
+void stop_locked_m(M* mp);
+// gp may run only on its own M: gives that M this P, and sleeps.
+void start_locked_m(M* mp, G* gp);
+
+// exit.cc --------------------------------------------------------------------------------------
+// The goroutine that runs here, or null. Safe in user code under TSan.
+G* current_goroutine() noexcept;
+// goexit() on the current goroutine.
+[[noreturn]] void end_goroutine();
+// Where every goroutine's stack begins.
+[[noreturn]] void goroutine_main(void* transfer);
+
+// spawn.cc -------------------------------------------------------------------------------------
+// Gives gp a stack and an entry. Requires: it has none.
+void bind_stack(P* pp, G* gp);
+void stack_give(P* pp, const stack& s, bool standard);
+// What a goroutine owns on the heap, freed by itself when it ends.
+struct belongings {
+  void* closure;
+  std::size_t closure_align;
+  const char* name;
+};
+void free_belongings(const belongings& b);
+// The record of a dead goroutine that its joiner, or its spawner, owns.
+void g_recycle(G* gp);
+void count_ended(P* pp);
+G* g_free_get(P* pp);
+void g_free_put(P* pp, G* gp);
+
+}  // namespace weft::rt

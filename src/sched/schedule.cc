@@ -1,0 +1,102 @@
+// The loop of every M, and what every switch leaves to its successor.
+//
+// Go: runtime/proc.go schedule, execute, park_m, goyield_m
+#include "base/fatal.h"
+#include "sched/sched_api.h"
+#include "sched/switch.h"
+
+namespace weft::rt {
+
+namespace {
+
+// A park whose commit refused: what it waited for has happened, so it is runnable at once. [PK-1]
+void unpark(M* mp, G* gp) {
+  gp->transition<g_status::waiting, g_status::runnable>();
+  queue_put(mp, mp->p, gp, /*next=*/true);
+  wake_p(mp->p);
+}
+
+}  // namespace
+
+void complete_switch(M* mp) {
+  const leaving wants = mp->left_wants;
+  G* gp = mp->left;
+  mp->left_wants = leaving::nothing;
+  switch (wants) {
+    case leaving::nothing:
+      return;
+    case leaving::yielded:
+      queue_put(mp, mp->p, gp, /*next=*/false);
+      // Between the successor's leaving the queue and this push it may have looked empty to an M on
+      // its way to sleep; so this is new work. keeps I1
+      wake_p(mp->p);
+      return;
+    case leaving::parked:
+      // From a successful commit on, gp belongs to its waker and may run, or be gone. [PK-2]
+      if (!mp->commit(mp->commit_waiter, mp->commit_arg)) {
+        unpark(mp, gp);
+      }
+      return;
+    case leaving::exited:
+      mp->left_tools.detach();
+      stack_give(mp->p, mp->left_stack, mp->left_stack_standard);
+      return;
+  }
+}
+
+namespace {
+
+// Runs gp until its M comes back to g0.
+WEFT_NO_TSAN void execute(M* mp, G* gp, bool inherit_time) {
+  take_over(mp, gp, inherit_time);
+  mp->tools.leave(gp->tools);
+  weft_switch(&mp->g0, &gp->ctx, mp);
+  mp->tools.arrive();
+}
+
+// Picks what to run next. Null: this M has lent its P to a locked goroutine's M, and has another.
+G* next_goroutine(M* mp, bool* inherit_time) {
+  if (mp->locked_g != nullptr) {
+    stop_locked_m(mp);
+    *inherit_time = false;
+    return mp->locked_g;
+  }
+  G* gp = mp->preselected;
+  mp->preselected = nullptr;
+  *inherit_time = false;
+  if (gp == nullptr) {
+    const found f = find_runnable(mp);
+    gp = f.gp;
+    *inherit_time = f.inherit_time;
+  }
+  if (mp->spinning) {
+    reset_spinning(mp);
+  }
+  if (gp->locked_m != nullptr && gp->locked_m != mp) {
+    start_locked_m(mp, gp);
+    return nullptr;
+  }
+  return gp;
+}
+
+}  // namespace
+
+WEFT_NO_TSAN void schedule(M* mp) {
+  tsan_ignore_begin();  // as after a switch from a goroutine: section.h
+  for (;;) {
+    complete_switch(mp);
+    tsan_ignore_end();
+    if (mp->leave_when_g_ends && mp->locked_g == nullptr) {
+      return;
+    }
+    WEFT_CHECK(mp->curg == nullptr, "schedule: a goroutine still runs here");
+    bool inherit_time = false;
+    G* gp = next_goroutine(mp, &inherit_time);
+    tsan_ignore_begin();
+    if (gp != nullptr) {
+      execute(mp, gp, inherit_time);
+    }
+  }
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,31 @@
+// See section.h.
+#include "sched/section.h"
+
+namespace weft::rt {
+
+#if WEFT_TSAN
+WEFT_NO_TSAN M* enter_runtime() noexcept {
+  M* mp = current_m();
+  if (mp != nullptr) {
+    mp->tools.become();
+    tsan_ignore_begin();
+  }
+  return mp;
+}
+
+WEFT_NO_TSAN void leave_runtime(M* mp) noexcept {
+  if (mp != nullptr) {
+    tsan_ignore_end();
+    if (mp->curg != nullptr) {
+      mp->curg->tools.become();
+    }
+  }
+}
+#endif
+
+WEFT_NO_TSAN bool on_goroutine() noexcept {
+  const M* mp = current_m();
+  return mp != nullptr && mp->curg != nullptr;
+}
+
+}  // namespace weft::rt

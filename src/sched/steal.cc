@@ -1,0 +1,109 @@
+// Taking work from other Ps.
+//
+// A thief takes the older half of a ring. The slot `runnext` is another matter: its owner is about to
+// block and to run it next, in the same time slice and with warm caches, so that taking it at once
+// would tear ping-pong partners apart. It is taken only if the owner has not switched for 3 us: then
+// the owner computes, and the goroutine had better run here. [RQ-9]
+//
+// A thief that finds nothing looks again for a while before it lets its P go: falling asleep and
+// being woken again costs two thread switches and 9 us of the waker's time. It does so only while
+// there is a processor to spare for it.
+//
+// Go: runtime/proc.go stealWork, runqsteal, runqgrab
+#include <sched.h>
+
+#include "gmp/steal_order.h"
+#include "os/clock.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr std::int64_t kNextBackoff = 3'000;  // ns
+constexpr std::int64_t kSpinTime = 20'000;    // ns
+
+// As many busy Ps as processors: whoever spins takes time from somebody who works.
+bool processors_are_busy() {
+  return sched.proc_count() - sched.idle.idle() > sched.cpus;
+}
+
+// About half a microsecond.
+void pause_for_a_while() {
+  for (int i = 0; i < 12; ++i) {
+    cpu_pause();
+  }
+}
+
+// Waits until the owner of `victim` has had time to run its next goroutine. True: it still stands.
+bool next_stands(P* victim, G* gp) {
+  // order: SW0 relaxed, two readings of the owner's counter
+  const std::uint32_t before = victim->switches.load(WEFT_ORDER(SW0, relaxed));
+  const std::int64_t until = nanotime() + kNextBackoff;
+  do {
+    // Seldom: every look takes the owner's cache line away from it.
+    if (processors_are_busy()) {
+      sched_yield();
+    } else {
+      pause_for_a_while();
+    }
+    // order: SW0 relaxed, as above
+    if (victim->runq.peek_next() != gp ||
+        victim->switches.load(WEFT_ORDER(SW0, relaxed)) != before) {
+      return false;
+    }
+  } while (nanotime() < until);
+  return true;
+}
+
+G* steal_from(M* mp, P* victim, bool next_too) {
+  if (G* gp = victim->runq.steal_into(mp->p->runq)) {
+    return gp;
+  }
+  G* gp = next_too ? victim->runq.peek_next() : nullptr;
+  if (gp == nullptr || !next_stands(victim, gp)) {
+    return nullptr;
+  }
+  return victim->runq.steal_next(gp);
+}
+
+bool interrupted(const M* mp) {
+  // order: AT1 relaxed; the request is acted upon under sched.lock
+  return mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) != 0 || !sched.runq.empty();
+}
+
+}  // namespace
+
+G* steal_work(M* mp) {
+  constexpr int kPasses = 4;
+  const auto n = static_cast<std::uint32_t>(sched.proc_count());
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const bool last = pass == kPasses - 1;
+    for (steal_order::walk w(mp->random.next32(), n); !w.done(); w.next()) {
+      if (interrupted(mp)) {
+        return nullptr;
+      }
+      P* victim = sched.p(static_cast<std::int32_t>(w.position()));
+      if (victim == mp->p) {
+        continue;
+      }
+      if (G* gp = steal_from(mp, victim, last)) {
+        return gp;
+      }
+    }
+  }
+  return nullptr;
+}
+
+G* spin_for_work(M* mp) {
+  const std::int64_t until = nanotime() + kSpinTime;
+  do {
+    if (G* gp = steal_work(mp)) {
+      return gp;
+    }
+    pause_for_a_while();
+  } while (!interrupted(mp) && !processors_are_busy() && nanotime() < until);
+  return nullptr;
+}
+
+}  // namespace weft::rt

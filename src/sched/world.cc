@@ -1,0 +1,275 @@
+// Stopping the world and setting it going again, and changing the number of Ps meanwhile.
+//
+//   stopper                                   every other M that holds a P
+//   1. wait for one's turn (world_held)
+//   2. lock; stopping, stop_wait = Ps,        at its next scheduling point it finds `attention`:
+//      attention on every P                   lock; P stopped; --stop_wait == 0: wake the stopper;
+//   3. own P stopped; idle Ps stopped;        unlock; sleep like an idle M
+//      unlock; sleep until stop_wait == 0
+//   4. the world is stopped
+//   5. lock; resize; not stopping; Ps with work get an M, the others are idle; unlock; wake_p
+//
+// W1: stop_wait reaches 0 exactly once per stop. Every P is counted off by exactly one party: its
+//     stopper (own, idle) or its M (running, or on the way to an M that was handed it).
+//
+// A goroutine that computes without ever coming to a scheduling point holds a stop up until it does.
+//
+// Go: runtime/proc.go stopTheWorldWithSema, startTheWorldWithSema, procresize
+#include "sched/world.h"
+
+#include "base/fatal.h"
+#include "gmp/arena.h"
+#include "os/memory.h"
+#include "sched/park.h"
+#include "sched/sched_api.h"
+#include "sched/thread_exit.h"
+
+namespace weft::rt {
+
+namespace {
+
+void set_attention(P* pp, std::uint32_t on) {
+  // order: AT1 relaxed; whoever sees it takes sched.lock to learn what it is about
+  pp->attention.store(on, WEFT_ORDER(AT1, relaxed));
+}
+
+void set_stopped(P* pp) {
+  // order: relaxed, under sched.lock
+  pp->status.store(p_status::stopped, WEFT_ORDER(PS0, relaxed));
+}
+
+// Takes the turn, or queues for it. The commit of a park: false means that it is ours now.
+bool queue_for_world(waiter* w, void*) {
+  const scoped_lock held(sched.lock);
+  if (!sched.world_held) {
+    sched.world_held = true;
+    return false;
+  }
+  w->next = nullptr;
+  (sched.world_last != nullptr ? sched.world_last->next : sched.world_first) = w;
+  sched.world_last = w;
+  return true;
+}
+
+// Hands the turn straight to the next stopper, in order. [STW-3]
+void pass_world_on() {
+  sched.lock.lock();
+  waiter* w = sched.world_first;
+  if (w == nullptr) {
+    sched.world_held = false;
+  } else {
+    sched.world_first = w->next;
+    if (sched.world_first == nullptr) {
+      sched.world_last = nullptr;
+    }
+  }
+  sched.lock.unlock();
+  if (w != nullptr) {
+    wake(w);
+  }
+}
+
+// Steps 2 and 3. True: somebody still runs.
+bool request_stop_locked(M* self) WEFT_REQUIRES(sched.lock) {
+  const std::int32_t n = sched.proc_count();
+  sched.stopping = true;
+  sched.stop_wait = 0;
+  sched.stopped.clear();
+  for (std::int32_t i = 0; i < n; ++i) {
+    set_attention(sched.p(i), 1);
+    // At exit the world may be stopped already, or about to be. order: relaxed, under sched.lock
+    if (sched.p(i)->status.load(WEFT_ORDER(PS0, relaxed)) != p_status::stopped) {
+      ++sched.stop_wait;
+    }
+  }
+  if (self != nullptr && self->p != nullptr &&
+      self->p->status.load(WEFT_ORDER(PS0, relaxed)) != p_status::stopped) {  // order: as above
+    set_stopped(self->p);
+    --sched.stop_wait;
+  }
+  while (P* pp = idle_p_get()) {
+    set_stopped(pp);
+    --sched.stop_wait;
+  }
+  return sched.stop_wait > 0;
+}
+
+// The runtime's own view of "who am I": a section without the switch of TSan fibers at its end.
+struct section {
+  M* mp = enter_runtime();
+  ~section() { leave_runtime(mp); }
+};
+
+}  // namespace
+
+void stop_world() {
+  ensure_started();
+  if (this_thread_exits()) {
+    return;  // from a destructor of a static: everybody is frozen already
+  }
+  waiter w;
+  block(w, queue_for_world, nullptr, &sched.world_held, wait_reason::stopping_the_world);
+  const section here;
+  sched.lock.lock();
+  const bool wait = request_stop_locked(here.mp);
+  sched.lock.unlock();
+  if (wait) {
+    sched.stopped.sleep();
+  }
+}
+
+void stop_for_world(M* mp) {
+  sched.lock.lock();
+  if (!sched.stopping) {
+    sched.lock.unlock();
+    return;
+  }
+  if (mp->spinning) {  // whoever starts the world wakes somebody again [MS-6]
+    mp->spinning = false;
+    sched.idle.found_work();
+  }
+  release_p(mp, p_status::stopped);
+  if (--sched.stop_wait == 0) {
+    sched.stopped.wake();
+  }
+  sched.lock.unlock();
+  stop_m(mp);
+}
+
+namespace {
+
+P* make_p(std::int32_t id) {
+  P* pp = arena_new<P>();
+  pp->id = id;
+  return pp;
+}
+
+// A P that is no longer one: its goroutines go to the head of the global queue, in order; its
+// reserves go to everybody. [MP-4]
+void retire_p(P* pp) WEFT_REQUIRES(sched.lock) {
+  G* gs[kRunQueueSize + 1];
+  const std::uint32_t n = pp->runq.drain(gs, kRunQueueSize + 1);
+  for (std::uint32_t i = n; i-- > 0;) {
+    sched.runq.push_front(gs[i]);
+  }
+  {
+    const scoped_lock held(sched.gfree_lock);
+    while (G* gp = pp->free_gs) {
+      pp->free_gs = gp->schedlink;
+      gp->schedlink = sched.free_gs;
+      sched.free_gs = gp;
+      ++sched.free_g_count;
+    }
+    pp->free_count = 0;
+  }
+  the_stacks.give(pp->stacks, pp->stack_count);
+  pp->stack_count = 0;
+  pp->status.store(p_status::dead, WEFT_ORDER(PS0, relaxed));  // order: relaxed, world stopped
+}
+
+// The stopper runs on a P that is about to go: it moves to P 0.
+void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
+  if (self == nullptr || self->p == nullptr || self->p->id < n) {
+    return;
+  }
+  P* old = self->p;
+  old->m = nullptr;
+  self->p = sched.p(0);
+  self->p->m = self;
+}
+
+// Step 5. Ps that have work are chained by idle_next and returned; the others go idle.
+P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
+  P* with_work = nullptr;
+  sched.stopping = false;
+  for (std::int32_t i = sched.proc_count(); i-- > 0;) {
+    P* pp = sched.p(i);
+    set_attention(pp, 0);
+    if (self != nullptr && self->p == pp) {
+      pp->status.store(p_status::running, WEFT_ORDER(PS0, relaxed));  // order: relaxed, locked
+    } else if (pp->runq.empty()) {
+      idle_p_put(pp);
+    } else {
+      pp->status.store(p_status::idle, WEFT_ORDER(PS0, relaxed));  // order: relaxed, locked
+      pp->idle_next = with_work;
+      with_work = pp;
+    }
+  }
+  return with_work;
+}
+
+}  // namespace
+
+void resize_procs(std::int32_t n) {
+  P** all = sched.all_ps.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, set once at boot
+  for (; sched.ps_made < n; ++sched.ps_made) {
+    all[sched.ps_made] = make_p(sched.ps_made);
+  }
+  move_stopper_locked(current_m(), n);
+  for (std::int32_t i = n; i < sched.proc_count(); ++i) {
+    retire_p(all[i]);
+  }
+  for (std::int32_t i = 0; i < n; ++i) {
+    all[i]->lone = n == 1;
+    all[i]->runq.set_lone(n == 1);
+  }
+  sched.procs.store(n, WEFT_ORDER(SC0, relaxed));  // order: relaxed, world stopped
+}
+
+void start_world_with(std::int32_t procs) {
+  {
+    const section here;
+    sched.lock.lock();
+    if (process_is_exiting()) {  // freeze_world() came meanwhile: nobody may be started again
+      sched.lock.unlock();
+      if (here.mp != nullptr && !this_thread_exits()) {
+        note never;
+        never.sleep();
+      }
+      return;
+    }
+    resize_procs(procs);
+    P* with_work = restart_locked(here.mp);
+    sched.lock.unlock();
+    while (P* pp = with_work) {
+      with_work = pp->idle_next;
+      pp->idle_next = nullptr;
+      sched.lock.lock();
+      start_m_unlock(pp, /*spinning=*/false);
+    }
+    sched.lock.lock();
+    P* pp = sched.runq.empty() ? nullptr : idle_p_get_for_work();
+    if (pp != nullptr) {
+      start_m_unlock(pp, /*spinning=*/false);
+    } else {
+      sched.lock.unlock();
+    }
+    if (sched.proc_count() > 1 && sched.idle.claim_wake()) {
+      wake_p_slow();
+    }
+  }
+  pass_world_on();
+}
+
+void start_world() { start_world_with(sched.proc_count()); }
+
+bool freeze_world(std::int64_t ns) {
+  const section here;
+  sched.lock.lock();
+  const bool wait = request_stop_locked(here.mp);
+  sched.lock.unlock();
+  return !wait || sched.stopped.sleep_for(ns);
+}
+
+void freeze_world_for_crash() {
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    set_attention(sched.p(i), 1);
+  }
+  if (sched.lock.try_lock()) {
+    sched.stopping = true;
+    sched.stop_wait = kMaxProcs;  // never reached: nobody waits for it
+    sched.lock.unlock();
+  }
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,24 @@
+// Stopping everybody. See world.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "gmp/sched.h"
+
+namespace weft::rt {
+
+// Returns once no other goroutine runs; serialised with other stoppers. Blocks: G or thread.
+void stop_world();
+void start_world();
+// As start_world(), with another number of Ps.
+void start_world_with(std::int32_t procs);
+
+// While the world is stopped, or before there is any M. Requires: sched.lock held by the caller.
+void resize_procs(std::int32_t n) WEFT_REQUIRES(sched.lock);
+
+// For good: asks all Ps to stop and waits for at most `ns`. True if all have.
+bool freeze_world(std::int64_t ns);
+// The same from a crash: takes no lock, waits for nobody.
+void freeze_world_for_crash();
+
+}  // namespace weft::rt

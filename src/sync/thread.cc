@@ -1,0 +1,73 @@
+// Joining goroutines: weft::thread.
+//
+// The handle is the goroutine's record itself, kept from reuse until it is joined or detached. Its
+// completion has one waiter: std::thread is joined once, too.
+#include <weft/thread.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/fatal.h"
+#include "os/process.h"
+#include "sched/park.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+namespace {
+
+bool enlist(waiter* w, void* gp) { return static_cast<G*>(gp)->ended.enlist(w); }
+
+}  // namespace
+
+}  // namespace weft::rt
+
+namespace weft::detail {
+
+using rt::G;
+
+void join_goroutine(void* goroutine) {
+  auto* gp = static_cast<G*>(goroutine);
+  if (gp == nullptr) {
+    throw_thread_error(EINVAL);
+  }
+  if (gp == rt::current_goroutine()) {
+    throw_thread_error(EDEADLK);
+  }
+  while (!gp->ended.done()) {
+    rt::waiter w;
+    rt::block(w, rt::enlist, gp, gp->ended.address(), rt::wait_reason::thread_join);
+  }
+  rt::g_recycle(gp);
+}
+
+void detach_goroutine(void* goroutine) noexcept {
+  auto* gp = static_cast<G*>(goroutine);
+  if (!gp->ended.abandon()) {
+    rt::g_recycle(gp);
+  }
+}
+
+void throw_thread_error(int code) {
+  throw std::system_error(code, std::generic_category(), "weft::thread");
+}
+
+unsigned hardware_concurrency() noexcept {
+  rt::ensure_started();
+  return static_cast<unsigned>(rt::sched.cpus);
+}
+
+// Not instrumented: the id was written by the spawner's M, and does not change while a handle exists.
+WEFT_NO_TSAN std::uint64_t goroutine_id(void* goroutine) noexcept {
+  return static_cast<G*>(goroutine)->goid;
+}
+
+std::uint64_t this_thread_id() noexcept {
+  rt::M* mp = rt::enter_runtime();
+  const std::uint64_t id = mp == nullptr || mp->curg == nullptr ? 0 : mp->curg->goid;
+  rt::leave_runtime(mp);
+  // Goroutine ids never come near the top bit.
+  return id != 0 ? id : (std::uint64_t{1} << 63) | static_cast<std::uint64_t>(rt::gettid());
+}
+
+}  // namespace weft::detail

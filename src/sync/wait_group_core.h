@@ -1,0 +1,139 @@
+// The wait group's protocol: one word and a list.
+//
+//   state: │ counter, 32 bits │ lock, 1 bit │ waiters, 31 bits │        list: guarded by the lock bit
+//
+// Problem: the moment the counter is seen as zero, wait() may return and the object may be gone. So
+// the party that makes it zero must have taken the waiters out *before*, and must not touch the
+// object afterwards. An address-keyed table of sleepers (Go's) would do without, at the price of a
+// table with locks that everybody shares.
+//
+//   add, not to zero, or nobody waits:  one compare-exchange
+//   add to zero with waiters:           take the lock bit; take the list; one compare-exchange to the
+//                                       whole word zero. Somebody may have added meanwhile: then put
+//                                       the list back
+//   wait:                               take the lock bit, push, park; the commit drops the bit
+//
+// G1: the counter does not become zero while the lock bit is set, except by its holder: adds that
+//     would make it zero wait for the bit when the lower half is not zero.
+// WG1 orders what was done before done() before what follows wait(): every change of the word is a
+//     release, and a read-modify-write, so that later ones continue the sequence; wait() acquires.
+// WG2 is the lock bit: acquire when taken, release when dropped. Otherwise two holders see a torn
+//     list.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+
+namespace weft::rt {
+
+template <class Waiter>
+class wait_group_core {
+ public:
+  struct outcome {
+    bool negative;  // refused: the counter would be below zero; nothing has changed
+    Waiter* wake;   // all waiters, newest first; they are the caller's to wake
+  };
+
+  constexpr wait_group_core() = default;
+
+  outcome add(std::int32_t n) {
+    for (;;) {
+      // order: relaxed, validated by the compare-exchange
+      std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
+      const std::int64_t c = count(s) + n;
+      if (c < 0 || c > INT32_MAX) {
+        return {true, nullptr};
+      }
+      if (c == 0 && low(s) != 0) {
+        if (try_lock(s)) {
+          return add_locked(n);
+        }
+        continue;
+      }
+      // order: WG1 acq_rel: release to wait(), acquire so that the last one passes all on
+      if (state_.compare_exchange_strong(s, with_count(s, c), WEFT_ORDER(WG1, acq_rel),
+                                         WEFT_ORDER(WG0, relaxed))) {
+        return {false, nullptr};
+      }
+    }
+  }
+
+  // Nothing to wait for.
+  bool zero() const {
+    return count(state_.load(WEFT_ORDER(WG1, acquire))) == 0;  // order: WG1 pairs with add()
+  }
+
+  // First half of a wait: leaves w in the list and the lock bit set. False: the counter is zero.
+  // Not inlined: g++ would warn that the address of a local outlives it, which block() prevents.
+  [[nodiscard, gnu::noinline]] bool lock_and_push(Waiter* w) {
+    for (;;) {
+      // order: WG1 acquire, in case there is nothing to wait for
+      std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
+      if (count(s) == 0) {
+        return false;
+      }
+      if (try_lock(s)) {
+        w->next = list_.get();
+        list_.set(w);
+        return true;
+      }
+    }
+  }
+
+  // Second half, once the waiter is off its stack. The object may be gone right afterwards.
+  void commit_push() {
+    // order: WG2 release publishes the list to the next holder of the bit
+    state_.fetch_add(kWaiter - kLock, WEFT_COMMIT_ORDER(WG2, release));
+  }
+
+  void* address() { return &state_; }
+
+ private:
+  static constexpr std::uint64_t kWaiter = 1;
+  static constexpr std::uint64_t kLock = std::uint64_t{1} << 31;
+
+  static constexpr std::int64_t count(std::uint64_t s) { return static_cast<std::int32_t>(s >> 32); }
+  static constexpr std::uint32_t low(std::uint64_t s) { return static_cast<std::uint32_t>(s); }
+  static constexpr std::uint64_t with_count(std::uint64_t s, std::int64_t c) {
+    return (static_cast<std::uint64_t>(c) << 32) | low(s);
+  }
+
+  bool try_lock(std::uint64_t s) {
+    if ((s & kLock) != 0) {
+      cpu_pause();
+      return false;
+    }
+    // order: WG2 acquire; pairs with the release of whoever dropped the bit
+    return state_.compare_exchange_strong(s, s | kLock, WEFT_ORDER(WG2, acquire),
+                                          WEFT_ORDER(WG0, relaxed));
+  }
+
+  // Holding the bit; when add() looked, n would have made the counter zero.
+  outcome add_locked(std::int32_t n) {
+    Waiter* waiters = list_.get();
+    for (;;) {
+      // order: relaxed, validated by the compare-exchange
+      std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
+      const std::int64_t c = count(s) + n;
+      const bool last = c == 0;
+      if (last) {
+        list_.set(nullptr);  // after the exchange the object is not ours to touch
+      }
+      const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
+      // order: WG1, WG2 acq_rel: release of the counter to wait() and of the bit to its next holder
+      if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
+                                         WEFT_ORDER(WG0, relaxed))) {
+        return {c < 0, last ? waiters : nullptr};
+      }
+      if (last) {
+        list_.set(waiters);
+      }
+    }
+  }
+
+  atomic<std::uint64_t> state_{0};
+  cell<Waiter*> list_{};
+};
+
+}  // namespace weft::rt
