@@ -1,0 +1,261 @@
+// The end of the process: goroutines are frozen before the destructors of statics run, also of those
+// constructed while weft ran. design.md 2.1 "Process exit".
+//
+// Each child has goroutines that count as long as they run, and a static whose destructor looks
+// whether they do.
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <weft/go.h>
+#include <weft/run.h>
+#include <weft/runtime.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>
+
+#include "support/child.h"
+#include "support/fixture.h"
+#include "support/patience.h"
+
+namespace {
+
+using weft::test::child_result;
+using weft::test::run_child;
+
+std::atomic<long> ticks{0};
+
+void count_for_ever() {
+  for (;;) {
+    ticks.fetch_add(1, std::memory_order_relaxed);
+    weft::gosched();
+  }
+}
+
+void start_counting() {
+  for (int i = 0; i < 8; ++i) weft::go(count_for_ever);
+  while (ticks < 1000) {
+    weft::test::give_way();
+  }
+}
+
+// Long enough for a goroutine that runs to be seen, on a busy machine too.
+bool anybody_counts() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+  const long before = ticks;
+  while (std::chrono::steady_clock::now() < until) {
+    if (ticks != before) {
+      return true;
+    }
+    sched_yield();
+  }
+  return false;
+}
+
+// Says at its destruction what it sees.
+struct witness {
+  const char* name;
+  explicit witness(const char* n) : name(n) {}
+  ~witness() { std::printf("%s: %s\n", name, anybody_counts() ? "running" : "frozen"); }
+};
+
+#define WITNESS(name) static const witness name(#name)
+
+// --- how a process ends ---------------------------------------------------------------------------
+
+WEFT_CHILD(main_returns) {
+  WITNESS(early);
+  weft::run([] {
+    start_counting();
+    WITNESS(meanwhile);
+  });
+  WITNESS(late);
+  return 3;
+}
+
+WEFT_CHILD(main_returns_after_go_only) {
+  WITNESS(early);
+  start_counting();
+  WITNESS(late);
+  return 3;
+}
+
+WEFT_CHILD(exit_in_goroutine) {
+  WITNESS(early);
+  return weft::run([] {
+    start_counting();
+    WITNESS(meanwhile);
+    std::exit(4);
+  });
+}
+
+WEFT_CHILD(exit_in_other_goroutine) {
+  WITNESS(early);
+  return weft::run([] {
+    start_counting();
+    weft::go([] {
+      WITNESS(meanwhile);
+      weft::gosched();
+      std::exit(4);
+    });
+    weft::wait_group forever;
+    forever.add(1);
+    forever.wait();
+  });
+}
+
+WEFT_CHILD(exit_on_locked_main) {
+  WITNESS(early);
+  return weft::run(
+      [] {
+        start_counting();
+        WITNESS(meanwhile);
+        std::exit(5);
+      },
+      {.lock_main_thread = true});
+}
+
+// A thread that weft never saw: atexit order, so what was constructed before weft started.
+WEFT_CHILD(exit_on_unknown_thread) {
+  WITNESS(early);
+  weft::run([] { start_counting(); });
+  std::thread([] { std::exit(6); }).join();
+  return 1;
+}
+
+WEFT_CHILD(exit_while_stopped) {
+  static std::atomic<bool> stopped{false}, go_on{false};
+  struct lets_go_on {
+    ~lets_go_on() { go_on = true; }
+  };
+  WITNESS(early);
+  static const lets_go_on first;
+  weft::run([] {
+    start_counting();
+    weft::go([] {
+      weft::runtime::stop_the_world([] {
+        stopped = true;
+        while (!go_on) sched_yield();
+      });
+      count_for_ever();
+    });
+  });
+  while (!stopped) sched_yield();
+  return 7;
+}
+
+WEFT_CHILD(exit_in_stopped_world) {
+  WITNESS(early);
+  return weft::run([] {
+    start_counting();
+    weft::runtime::stop_the_world([] { std::exit(8); });
+  });
+}
+
+WEFT_CHILD(exit_under_stoppers) {
+  WITNESS(early);
+  weft::run([] {
+    start_counting();
+    for (int i = 0; i < 3; ++i) {
+      weft::go([i] {
+        for (int k = 0;; ++k) {
+          weft::runtime::gomaxprocs(1 + (k + i) % 5);
+          weft::runtime::stop_the_world([] {});
+        }
+      });
+    }
+    for (int i = 0; i < 50; ++i) weft::gosched();
+  });
+  return 9;
+}
+
+// Destructors of statics may still ask weft things, and start what will never run.
+WEFT_CHILD(statics_use_weft) {
+  struct asks {
+    ~asks() {
+      weft::go([] { ticks += 1'000'000; });
+      weft::gosched();
+      weft::runtime::stop_the_world([] {});
+      weft::runtime::gomaxprocs(2);
+      std::printf("asked %d\n", weft::runtime::num_goroutine() >= 8 ? 1 : 0);
+    }
+  };
+  WITNESS(early);
+  static const asks last;
+  weft::run([] { start_counting(); }, {.max_procs = 4});
+  return 10;
+}
+
+// Plain threads that wait for goroutines, and goroutines that wait, are simply left.
+WEFT_CHILD(exit_beside_waiters) {
+  WITNESS(early);
+  static weft::wait_group never;
+  never.add(1);
+  weft::run([] {
+    start_counting();
+    for (int i = 0; i < 100; ++i) weft::go([] { never.wait(); });
+  });
+  for (int i = 0; i < 3; ++i) std::thread([] { never.wait(); }).detach();
+  std::thread([] { weft::run([] { never.wait(); }); }).detach();
+  return 11;
+}
+
+WEFT_CHILD(quick_ways_out) {
+  weft::run([] {
+    start_counting();
+    std::printf("quick\n");
+    std::fflush(stdout);
+    std::quick_exit(12);
+  });
+  return 1;
+}
+
+// A process that has only looked at weft.
+WEFT_CHILD(hardly_used) { return weft::runtime::num_goroutine() == 0 ? 13 : 1; }
+
+class Exit : public testing::TestWithParam<int> {
+ protected:
+  // A few times over, since most of this is about who is where at that moment.
+  void expect(const char* child, int status, const std::string& output) {
+    for (int i = 0; i < weft::test::scaled(10, 2); ++i) {
+      const child_result r =
+          run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+      ASSERT_EQ(r.status, status) << r.output;
+      ASSERT_EQ(r.output, output);
+    }
+  }
+};
+
+TEST_P(Exit, MainReturns) {
+  expect("main_returns", 3, "late: frozen\nmeanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, MainReturnsAfterGoOnly) {
+  expect("main_returns_after_go_only", 3, "late: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, InAGoroutine) {
+  expect("exit_in_goroutine", 4, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, InAnotherGoroutine) {
+  expect("exit_in_other_goroutine", 4, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, OnTheLockedMainThread) {
+  expect("exit_on_locked_main", 5, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, OnAThreadThatWeftNeverSaw) { expect("exit_on_unknown_thread", 6, "early: frozen\n"); }
+TEST_P(Exit, WhileTheWorldIsStopped) { expect("exit_while_stopped", 7, "early: frozen\n"); }
+TEST_P(Exit, InAStoppedWorld) { expect("exit_in_stopped_world", 8, "early: frozen\n"); }
+TEST_P(Exit, UnderStoppers) { expect("exit_under_stoppers", 9, "early: frozen\n"); }
+TEST_P(Exit, StaticsMayUseWeft) { expect("statics_use_weft", 10, "asked 1\nearly: frozen\n"); }
+TEST_P(Exit, BesideWaiters) { expect("exit_beside_waiters", 11, "early: frozen\n"); }
+TEST_P(Exit, QuickExit) { expect("quick_ways_out", 12, "quick\n"); }
+TEST_P(Exit, HardlyUsed) { expect("hardly_used", 13, ""); }
+
+WEFT_OVER_PROCS(Exit);
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }

@@ -1,0 +1,200 @@
+// weft::wait_group. [WG-1], [WG-2]; Go: sync/waitgroup_test.go
+#include <weft/wait_group.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <weft/panic.h>
+#include <weft/run.h>
+#include <weft/runtime.h>
+
+#include "support/fixture.h"
+
+namespace {
+
+class WaitGroup : public weft::test::over_procs {};
+
+// Two groups used as barriers, eight times over.
+void barrier(weft::wait_group& one, weft::wait_group& two) {
+  constexpr int kGoroutines = 16;
+  one.add(kGoroutines);
+  two.add(kGoroutines);
+  std::atomic<int> passed{0};
+  weft::wait_group ended;
+  for (int i = 0; i < kGoroutines; ++i) {
+    ended.go([&] {
+      one.done();
+      two.wait();
+      ++passed;
+    });
+  }
+  one.wait();
+  for (int i = 0; i < kGoroutines; ++i) {
+    EXPECT_EQ(passed, 0) << "two is not done";
+    two.done();
+  }
+  ended.wait();
+  EXPECT_EQ(passed, kGoroutines);
+}
+
+// Go: TestWaitGroup
+TEST_P(WaitGroup, BarrierReused) {
+  run([] {
+    weft::wait_group one, two;
+    for (int i = 0; i < 8; ++i) barrier(one, two);
+  });
+}
+
+// Go: TestWaitGroupMisuse, and nothing has changed afterwards
+TEST_P(WaitGroup, NegativeCounter) {
+  const auto body = [] {
+    weft::wait_group wg;
+    wg.add(1);
+    wg.done();
+    try {
+      wg.done();
+      ADD_FAILURE() << "should throw";
+    } catch (const weft::panic_error& e) {
+      EXPECT_STREQ(e.what(), "sync: negative WaitGroup counter");
+    }
+    wg.wait();
+    wg.add(2);
+    EXPECT_THROW(wg.add(-3), weft::panic_error);
+    wg.add(-2);
+    wg.wait();
+  };
+  run(body);
+  body();
+}
+
+TEST_P(WaitGroup, NothingToWaitFor) {
+  const auto body = [] {
+    weft::wait_group wg;
+    wg.wait();
+    wg.add(0);
+    wg.wait();
+  };
+  run(body);
+  body();
+}
+
+// Go: TestWaitGroupRace. It may be destroyed as soon as wait() has returned; no early wake-up.
+TEST_P(WaitGroup, DestroyedRightAfterWait) {
+  run([] {
+    for (int i = 0; i < weft::test::scaled(1000, 50); ++i) {
+      auto wg = std::make_unique<weft::wait_group>();
+      auto n = std::make_unique<std::atomic<int>>(0);
+      weft::wait_group* group = wg.get();
+      for (int k = 0; k < 2; ++k) {
+        wg->add(1);
+        weft::go([n = n.get(), group] {
+          ++*n;
+          group->done();
+        });
+      }
+      wg->wait();
+      ASSERT_EQ(*n, 2) << "spurious wake-up";
+      wg.reset();
+    }
+  });
+}
+
+// Go: TestWaitGroupGo. [WG-2]
+TEST_P(WaitGroup, GoRunsAndCounts) {
+  run([] {
+    weft::wait_group wg;
+    int n = 0;
+    wg.go([&n] { n = 1; });
+    wg.wait();
+    EXPECT_EQ(n, 1);
+    wg.go([&n, p = std::make_unique<int>(2)] { n = *p; });
+    wg.wait();
+    EXPECT_EQ(n, 2);
+  });
+}
+
+// Several waiters, goroutines and plain threads; each returns once, and sees what was done before.
+TEST_P(WaitGroup, ManyWaiters) {
+  run([] {
+    weft::wait_group gate, ended;
+    int written = 0;
+    std::atomic<int> returned{0};
+    gate.add(1);
+    for (int i = 0; i < 50; ++i) {
+      ended.go([&] {
+        gate.wait();
+        EXPECT_EQ(written, 7);
+        ++returned;
+      });
+    }
+    std::vector<std::thread> plain;
+    for (int i = 0; i < 4; ++i) {
+      plain.emplace_back([&] {
+        gate.wait();
+        EXPECT_EQ(written, 7);
+        ++returned;
+      });
+    }
+    for (int i = 0; i < 10; ++i) weft::gosched();
+    EXPECT_EQ(returned, 0);
+    written = 7;
+    gate.done();
+    ended.wait();
+    for (auto& t : plain) t.join();
+    EXPECT_EQ(returned, 54);
+  });
+}
+
+// add() while others wait is fine as long as the counter is not zero.
+TEST_P(WaitGroup, GrowsWhileWaitedFor) {
+  run([] {
+    weft::wait_group wg;
+    std::atomic<int> leaves{0};
+    // A binary tree, each node counted by its parent.
+    struct tree {
+      weft::wait_group& wg;
+      std::atomic<int>& leaves;
+      void grow(int depth) {
+        if (depth == 0) {
+          ++leaves;
+        } else {
+          wg.go([this, depth] { grow(depth - 1); });
+          wg.go([this, depth] { grow(depth - 1); });
+        }
+      }
+    } t{wg, leaves};
+    wg.go([&t] { t.grow(9); });
+    wg.wait();
+    EXPECT_EQ(leaves, 512);
+  });
+}
+
+// Everybody but the last one may be a plain thread, or everybody.
+TEST_P(WaitGroup, DoneByPlainThreads) {
+  for (int round = 0; round < 20; ++round) {
+    weft::wait_group wg;
+    wg.add(8);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) threads.emplace_back([&wg] { wg.done(); });
+    run([&wg] { wg.wait(); });
+    for (auto& t : threads) t.join();
+  }
+}
+
+// It is a constant: usable in static initialisers, before everything.
+constinit weft::wait_group constant;
+
+TEST_P(WaitGroup, ConstantInitialised) {
+  run([] {
+    constant.go([] {});
+    constant.wait();
+  });
+}
+
+WEFT_OVER_PROCS(WaitGroup);
+
+}  // namespace

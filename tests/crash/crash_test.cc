@@ -1,0 +1,334 @@
+// What a dying program says, and how it dies. Each test runs a child process (crash/programs/) and
+// compares its standard error with what Go would print; C++'s frames and types take Go's places.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "crash/child.h"
+#include "crash/match.h"
+
+namespace {
+
+using crash::outcome;
+using crash::run_program;
+
+constexpr const char* kAll = "WEFTTRACEBACK=all";
+
+testing::AssertionResult matches(const outcome& o, const std::string& pattern) {
+  if (crash::matches(o.err, pattern)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "no match for\n" << pattern << "\nin\n" << o.err;
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++n;
+  return n;
+}
+
+// The report begins or contains the pattern, and the status is Go's.
+void expect_crash(const outcome& o, const std::string& pattern) {
+  EXPECT_EQ(o.exit_status, 2) << o.err;
+  EXPECT_FALSE(o.hung);
+  EXPECT_TRUE(matches(o, pattern));
+}
+#define EXPECT_CRASH(o, pattern)  \
+  do {                            \
+    SCOPED_TRACE("the report");   \
+    expect_crash(o, pattern);     \
+  } while (false)
+
+std::string join(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (const std::string_view part : parts) all.append(part);
+  return all;
+}
+
+// A function with its place, as printed for one frame.
+std::string frame(std::string_view function) {
+  return join({function, "\\(\\.\\.\\.\\)\n\t.+:(0x[0-9a-f]+|[0-9]+) \\+0x[0-9a-f]+\n"});
+}
+
+// The report of a panic with this text, in a goroutine that main started.
+std::string panic(std::string_view text) {
+  return join({"^panic: ", text, "\n\ngoroutine [0-9]+ \\[running\\]:\n"});
+}
+
+// --- panics ---------------------------------------------------------------------------------------
+
+TEST(Panic, StandardException) {
+  const outcome o = run_program("panic_std_exception");
+  EXPECT_CRASH(o, panic("std::out_of_range: vector::_M_range_check.*"));
+  EXPECT_TRUE(matches(o, join({frame("app::leaf"), frame("app::middle"), frame("app::outer")})));
+  EXPECT_TRUE(matches(o, "created by .*\\(\\.\\.\\.\\) in goroutine 1\n\t.*\\+0x[0-9a-f]+\n$"));
+  EXPECT_EQ(count(o.err, "goroutine 1 ["), 0u) << "only the goroutine that panics";
+  EXPECT_EQ(count(o.err, "weft::rt::"), 0u) << "no frames of the runtime\n" << o.err;
+  EXPECT_EQ(count(o.err, "_Unwind"), 0u) << o.err;
+}
+
+TEST(Panic, InMain) {
+  const outcome o = run_program("panic_in_main");
+  EXPECT_CRASH(o, "^panic: std::out_of_range: .*\n\ngoroutine 1 \\[running\\]:\n");
+  EXPECT_TRUE(matches(o, join({frame("app::leaf"), frame("app::middle"), frame("app::outer")})));
+  EXPECT_EQ(count(o.err, "created by"), 0u) << o.err;
+}
+
+TEST(Panic, OursHasNoType) { EXPECT_CRASH(run_program("panic_error"), panic("send on closed channel")); }
+TEST(Panic, OfWaitGroup) {
+  EXPECT_CRASH(run_program("panic_wait_group"), panic("sync: negative WaitGroup counter"));
+}
+TEST(Panic, Int) { EXPECT_CRASH(run_program("panic_int"), panic("-42")); }
+TEST(Panic, Bool) { EXPECT_CRASH(run_program("panic_bool"), panic("true")); }
+TEST(Panic, CString) { EXPECT_CRASH(run_program("panic_c_string"), panic("text")); }
+TEST(Panic, String) {
+  EXPECT_CRASH(run_program("panic_string"), panic("a string that is long enough for the heap"));
+}
+TEST(Panic, OtherType) { EXPECT_CRASH(run_program("panic_other_type"), panic("\\(app::odd\\)")); }
+TEST(Panic, EveryLineIsIndented) {
+  EXPECT_CRASH(run_program("panic_two_lines"),
+               panic("app::custom_error: first line\n\tsecond line"));
+}
+
+TEST(Panic, TheLambdaIsNamedEvenIfInlined) {
+  EXPECT_TRUE(matches(run_program("panic_int"), frame("panic_int_main::(\\{lambda#1\\}|\\$_[0-9]+)::operator\\(\\)")));
+}
+
+TEST(Panic, LongStacksAreCutInTheMiddle) {
+  const outcome o = run_program("panic_deep");
+  EXPECT_CRASH(o, panic("std::runtime_error: deep"));
+  EXPECT_TRUE(matches(o, "\n\\.\\.\\.20[0-9] frames elided\\.\\.\\.\n"));
+  EXPECT_GE(count(o.err, "app::recurse(...)"), 95u);
+  EXPECT_LE(count(o.err, "app::recurse(...)"), 100u);
+}
+
+TEST(Panic, OnASmallStack) {
+  const outcome o = run_program("panic_small_stack");
+  EXPECT_CRASH(o, "\n\ngoroutine [0-9]+ \\[running\\] \\{name: tiny\\}:\n");
+  EXPECT_TRUE(matches(o, frame("app::leaf")));
+}
+
+TEST(Panic, Rethrown) { EXPECT_CRASH(run_program("panic_rethrown"), panic("std::out_of_range: .*")); }
+TEST(Panic, InAHandler) {
+  EXPECT_CRASH(run_program("panic_in_handler"), panic("std::logic_error: second"));
+}
+TEST(Panic, FromAnExceptionPointer) {
+  EXPECT_CRASH(run_program("panic_exception_ptr"), panic("std::logic_error: kept"));
+}
+TEST(Panic, TextThatYields) {
+  EXPECT_CRASH(run_program("panic_what_yields"), panic("app::yielding_error: yielded"));
+}
+TEST(Panic, TextThatThrows) {
+  EXPECT_CRASH(run_program("panic_what_throws"),
+               "^fatal error: panic while printing panic value\n\ngoroutine ");
+}
+TEST(Panic, LeavesBuffersAlone) {
+  const outcome o = run_program("panic_does_not_flush_stdout");
+  EXPECT_EQ(o.exit_status, 2);
+  EXPECT_EQ(o.out, "");
+}
+TEST(Panic, UnwindsNothing) {
+  const outcome o = run_program("panic_runs_no_destructors");
+  EXPECT_CRASH(o, panic("std::out_of_range: .*"));
+  EXPECT_EQ(count(o.err, "destructor ran"), 0u);
+}
+
+TEST(Panic, SeveralAtOnceDoNotTearEachOther) {
+  const outcome o = run_program("panic_many");
+  const std::string one =
+      "panic: std::out_of_range: .*\n\ngoroutine [0-9]+ \\[running\\]:\n"
+      "(.+\\(\\.\\.\\.\\)\n\t.+\n)+created by .*\n\t.*\n";
+  EXPECT_CRASH(o, join({"^(", one, ")+$"}));
+}
+
+TEST(Panic, IsNotCutShortByMainReturning) {
+  for (int i = 0; i < 20; ++i) {
+    const outcome o = run_program("panic_races_with_return");
+    if (o.exit_status == 0 && o.err.empty()) continue;  // main was faster
+    EXPECT_CRASH(o, panic("std::out_of_range: .*"));
+    EXPECT_TRUE(matches(o, "created by .*\n\t.*\n$"));
+  }
+}
+
+TEST(Panic, NotIfSomebodyCatches) {
+  const outcome o = run_program("caught_after_all");
+  EXPECT_EQ(o.exit_status, 5) << o.err;
+  EXPECT_EQ(o.err, "");
+}
+
+// --- WEFTTRACEBACK --------------------------------------------------------------------------------
+
+TEST(Traceback, None) {
+  const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=none"});
+  EXPECT_CRASH(o, "^panic: std::out_of_range: .*\n$");
+}
+TEST(Traceback, AllGoroutines) {
+  const outcome o = run_program("panic_std_exception", {kAll});
+  EXPECT_CRASH(o, panic("std::out_of_range: .*"));
+  EXPECT_TRUE(matches(o, "\n\ngoroutine 1 \\[(sync\\.WaitGroup\\.Wait|running|runnable)\\]:\n"));
+}
+TEST(Traceback, System) {
+  const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=system"});
+  EXPECT_CRASH(o, "goroutine [0-9]+ gp=0x[0-9a-f]+ m=[0-9]+ mp=0x[0-9a-f]+ \\[running\\]:\n");
+  EXPECT_TRUE(matches(o, "weft_goroutine_entry\\(\\.\\.\\.\\)\n\t.* sp=0x[0-9a-f]+ pc=0x[0-9a-f]+\n"));
+}
+TEST(Traceback, Crash) {
+  const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=crash"});
+  EXPECT_TRUE(matches(o, "^panic: std::out_of_range: "));
+  EXPECT_EQ(o.signal, SIGABRT);
+}
+
+// --- std::terminate -------------------------------------------------------------------------------
+
+TEST(Terminate, NoexceptFunction) {
+  const outcome o = run_program("terminate_noexcept");
+  EXPECT_CRASH(o, panic("std::runtime_error: deep"));
+  EXPECT_TRUE(matches(o, frame("app::must_not_throw")));
+}
+TEST(Terminate, JoinableThread) {
+  EXPECT_CRASH(run_program("terminate_joinable_thread"), panic("terminate called"));
+}
+TEST(Terminate, Directly) {
+  EXPECT_CRASH(run_program("terminate_directly"), panic("terminate called"));
+}
+TEST(Terminate, ElsewhereTheStandardHandlerRuns) {
+  const outcome o = run_program("terminate_on_a_plain_thread");
+  EXPECT_EQ(o.signal, SIGABRT);
+  EXPECT_TRUE(matches(o, "not weft's business"));
+  EXPECT_EQ(count(o.err, "panic:"), 0u);
+}
+
+// --- goexit ---------------------------------------------------------------------------------------
+
+constexpr const char* kNoGoroutines =
+    "fatal error: no goroutines \\(main called runtime\\.Goexit\\) - deadlock!\n";
+
+void expect_output(const char* program, const std::string& text) {
+  const outcome o = run_program(program);
+  EXPECT_EQ(o.err, text);
+  EXPECT_EQ(o.exit_status, 3);
+}
+
+TEST(Goexit, OnMain) { EXPECT_CRASH(run_program("goexit_main"), join({"^", kNoGoroutines})); }
+TEST(Goexit, OnMainOthersFinishFirst) {
+  EXPECT_CRASH(run_program("goexit_main_others_finish"),
+               join({"^done\ndone\n", kNoGoroutines}));
+}
+TEST(Goexit, OnMainAnotherExits) {
+  const outcome o = run_program("goexit_main_another_exits");
+  EXPECT_EQ(o.exit_status, 7) << o.err;
+}
+TEST(Goexit, RunsDestructors) { expect_output("goexit_destructors", "inner\nouter\njoined\n"); }
+TEST(Goexit, CannotBeSwallowed) {
+  expect_output("goexit_catch_all", "inner\nhandler\nouter\njoined\n");
+}
+TEST(Goexit, HandlersMayPark) {
+  expect_output("goexit_handler_parks", "inner\nhandler\njoined\n");
+}
+TEST(Goexit, ResumesAfterARecoveredPanic) {
+  expect_output("goexit_recovered_panic_resumes", "inner\nrecovered\nouter\njoined\n");
+}
+TEST(Goexit, EndsThePanicInWhoseHandlerItIsCalled) {
+  expect_output("goexit_in_handler_ends_the_panic", "inner\njoined\n");
+}
+TEST(Goexit, RethrownFromAnExceptionPointer) {
+  expect_output("goexit_by_exception_ptr", "inner\nouter\njoined\n");
+}
+TEST(Goexit, UnrecoveredPanicInAHandlerCrashes) {
+  EXPECT_CRASH(run_program("goexit_handler_panics"),
+               "^inner\npanic: std::runtime_error: from the handler\n\ngoroutine ");
+}
+TEST(Goexit, ThroughNoexcept) {
+  EXPECT_CRASH(run_program("goexit_through_noexcept"), "panic: .*weft::goexit met a noexcept function\n");
+}
+TEST(Goexit, OnAPlainThread) {
+  EXPECT_CRASH(run_program("goexit_on_a_plain_thread"), "^fatal error: runtime\\.Goexit called ");
+}
+
+// --- fatal errors ---------------------------------------------------------------------------------
+
+constexpr const char* kAsleep = "^fatal error: all goroutines are asleep - deadlock!\n\n";
+
+TEST(Deadlock, Main) {
+  const outcome o = run_program("deadlock_main");
+  EXPECT_CRASH(o, join({kAsleep, "goroutine 1 \\[sync\\.WaitGroup\\.Wait\\]:\n",
+                        frame("weft::wait_group::wait"), frame("\\(anonymous\\)::wait_forever")}));
+  EXPECT_EQ(count(o.err, "goroutine "), 1u) << o.err;
+}
+TEST(Deadlock, EverybodyIsListed) {
+  const outcome o = run_program("deadlock_two");
+  EXPECT_CRASH(o, kAsleep);
+  EXPECT_TRUE(matches(o, "\n\ngoroutine 1 \\[sync\\.WaitGroup\\.Wait\\]:\n"));
+  EXPECT_TRUE(matches(o, join({"\n\ngoroutine [2-9] \\[sync\\.WaitGroup\\.Wait\\] \\{name: sleeper\\}:\n",
+                               frame("weft::wait_group::wait"),
+                               frame("\\(anonymous\\)::wait_forever"),
+                               "created by .* in goroutine 1\n"})));
+}
+TEST(Deadlock, LockedMain) {
+  EXPECT_CRASH(run_program("deadlock_locked_main"),
+               join({kAsleep, "goroutine 1 \\[sync\\.WaitGroup\\.Wait, locked to thread\\]:\n"}));
+}
+TEST(Deadlock, Join) {
+  EXPECT_TRUE(matches(run_program("deadlock_join"), join({kAsleep, "goroutine 1 \\["})));
+}
+TEST(Deadlock, ThousandsAreGrouped) {
+  const outcome o = run_program("deadlock_many");
+  EXPECT_CRASH(o, kAsleep);
+  EXPECT_TRUE(matches(o, "\n\\.\\.\\.and 2999 more like it: goroutine [0-9]+, .*, \\.\\.\\.\n"));
+  EXPECT_LT(o.err.size(), 10'000u);
+}
+
+TEST(GoNil, EmptyFunction) {
+  EXPECT_CRASH(run_program("go_nil_function"),
+               "^fatal error: go of nil func value\n\ngoroutine 1 \\[running\\]:\n");
+}
+TEST(GoNil, NullPointer) {
+  EXPECT_CRASH(run_program("go_nil_pointer"),
+               "^fatal error: go of nil func value\n\ngoroutine 1 \\[running\\]:\n");
+}
+
+TEST(Resources, ThreadLimit) {
+  EXPECT_CRASH(run_program("thread_limit"),
+               "^runtime: program exceeds 1-thread limit\nfatal error: thread exhaustion\n\n");
+}
+TEST(Resources, NoThread) {
+  EXPECT_CRASH(run_program("many_goroutines", {"WEFT_TEST_FORCE=force_thread_eagain_count=1000000"}),
+               "^runtime: failed to create new OS thread \\(have [0-9]+ already; errno=11\\)\n"
+               "runtime: may need to increase max user processes \\(ulimit -u\\)\n"
+               "fatal error: newosproc\n\n");
+}
+TEST(Resources, ThreadAtTheThirdAttempt) {
+  const outcome o = run_program("caught_after_all", {"WEFT_TEST_FORCE=force_thread_eagain_count=2"});
+  EXPECT_EQ(o.exit_status, 5) << o.err;
+}
+TEST(Resources, NoMemoryAtAll) {
+  EXPECT_CRASH(run_program("many_goroutines", {"WEFT_TEST_FORCE=force_mmap_fail_after=0"}),
+               "^runtime: cannot .*errno=12\\)\n(runtime: .*\n)*fatal error: out of memory");
+}
+TEST(Resources, NoMemoryForMoreStacks) {
+  EXPECT_CRASH(run_program("many_goroutines", {"WEFT_TEST_FORCE=force_mmap_fail_after=4"}),
+               "runtime: cannot .*errno=12\\)\n(runtime: .*\n)*fatal error: out of memory");
+}
+
+// --- the reporting itself ---------------------------------------------------------------------------
+
+TEST(Fatal, RuntimeFaultsShowEverything) {
+  const outcome o = run_program("fatal_on_goroutine");
+  EXPECT_CRASH(o, "^fatal error: a bug of ours\n\ngoroutine 1 gp=0x[0-9a-f]+ m=[0-9]+ mp=.* \\[running\\]:\n");
+  EXPECT_TRUE(matches(o, "weft::rt::fatal\\(\\.\\.\\.\\)\n"));
+}
+TEST(Fatal, BeforeTheRuntimeHasStarted) {
+  const outcome o = run_program("fatal_on_plain_thread");
+  EXPECT_CRASH(o, "^fatal error: a bug\n\tof ours\n");
+}
+TEST(Fatal, CheckNamesItsPlace) {
+  EXPECT_CRASH(run_program("check_fails"), "^fatal error: it must hold \\(deadlock\\.cc:[0-9]+\\)\n");
+}
+TEST(Fatal, FailureWhileReporting) {
+  const outcome o = run_program("fatal_in_fatal");
+  EXPECT_CRASH(o, "^fatal error: outer\npanic during panic\nfatal error: inner\n$");
+}
+
+}  // namespace

@@ -1,0 +1,115 @@
+// Everybody asleep, or out of something: fatal errors of the scheduler.
+#include <weft/weft.h>
+
+#include <functional>
+
+#include "base/fatal.h"
+#include "base/print.h"
+#include "crash/programs/program.h"
+
+namespace {
+
+weft::wait_group never;
+
+[[gnu::noinline]] void wait_forever() {
+  never.wait();
+  asm volatile("");
+}
+
+}  // namespace
+
+CRASH_PROGRAM(deadlock_main) {
+  never.add();
+  return weft::run([] { wait_forever(); });
+}
+CRASH_PROGRAM(deadlock_two) {
+  never.add();
+  return weft::run([] {
+    weft::go(weft::attrs{.name = "sleeper"}, wait_forever);
+    weft::gosched();
+    wait_forever();
+  });
+}
+CRASH_PROGRAM(deadlock_locked_main) {
+  never.add();
+  return weft::run([] { wait_forever(); }, {.lock_main_thread = true});
+}
+CRASH_PROGRAM(deadlock_join) {
+  never.add();
+  return weft::run([] {
+    weft::thread t(wait_forever);
+    t.join();
+  });
+}
+CRASH_PROGRAM(deadlock_many) {
+  never.add();
+  return weft::run([] {
+    for (int i = 0; i < 3000; ++i) weft::go(wait_forever);
+    weft::gosched();
+    wait_forever();
+  });
+}
+
+CRASH_PROGRAM(go_nil_function) {
+  return weft::run([] {
+    try {
+      weft::go(std::function<void()>());
+    } catch (...) {
+    }
+  });
+}
+CRASH_PROGRAM(go_nil_pointer) {
+  return weft::run([] {
+    void (*none)() = nullptr;
+    weft::go(none);
+  });
+}
+
+// With WEFT_TEST_FORCE: threads or memory give out.
+CRASH_PROGRAM(many_goroutines) {
+  return weft::run(
+      [] {
+        for (int i = 0; i < 20'000; ++i) weft::go(wait_forever);
+        weft::gosched();
+        return 4;
+      },
+      {.max_procs = 4});
+}
+CRASH_PROGRAM(thread_limit) {
+  never.add();
+  weft::runtime::set_max_threads(1);
+  return weft::run(
+      [] {
+        for (int i = 0; i < 100; ++i) {
+          weft::go([] {
+            for (;;) weft::gosched();
+          });
+        }
+        wait_forever();
+      },
+      {.max_procs = 4});
+}
+
+// The reporting itself.
+CRASH_PROGRAM(fatal_on_goroutine) {
+  return weft::run([] { weft::rt::fatal("a bug of ours"); });
+}
+CRASH_PROGRAM(fatal_on_plain_thread) { weft::rt::fatal("a bug\nof ours"); }
+CRASH_PROGRAM(check_fails) {
+  volatile bool broken = true;
+  WEFT_CHECK(!broken, "it must hold");
+  return 0;
+}
+CRASH_PROGRAM(fatal_in_fatal) {
+  weft::rt::set_crash_hooks(
+      {.dump = [](weft::rt::printer&, weft::rt::fault) { weft::rt::fatal("inner"); }});
+  weft::rt::fatal("outer");
+}
+CRASH_PROGRAM(fatal_in_fatal_in_fatal) {
+  static int times = 0;
+  weft::rt::set_crash_hooks({.freeze_world = [] {
+    ++times;
+    weft::rt::fatal(times == 1 ? "second" : "third");
+  }});
+  weft::rt::fatal("first");
+}

@@ -1,0 +1,204 @@
+// Exceptions that nobody catches, of every kind.
+#include <weft/panic.h>
+#include <weft/weft.h>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "crash/programs/program.h"
+
+namespace app {
+
+// Runs f in goroutine 2, or later, while main waits for what never comes.
+template <class F>
+int in_goroutine(F f) {
+  return weft::run([&f] {
+    weft::wait_group never;
+    never.add();
+    weft::go(f);
+    never.wait();
+  });
+}
+
+// Frames that no optimiser removes, even as tail calls.
+volatile int sink;
+
+[[gnu::noinline]] void leaf() {
+  std::vector<int> v;
+  sink = v.at(7);
+}
+[[gnu::noinline]] void middle() {
+  leaf();
+  sink = 1;
+}
+[[gnu::noinline]] void outer() {
+  middle();
+  sink = 2;
+}
+[[gnu::noinline]] int recurse(int n) {
+  if (n == 0) throw std::runtime_error("deep");
+  const int r = recurse(n - 1) + 1;
+  sink = r;
+  return r;
+}
+
+struct odd {
+  int x = 0;
+};
+
+struct custom_error : std::exception {
+  const char* what() const noexcept override { return "first line\nsecond line"; }
+};
+
+struct yielding_error : std::exception {
+  const char* what() const noexcept override {
+    for (int i = 0; i < 10; ++i) weft::gosched();
+    return "yielded";
+  }
+};
+
+struct throwing_error : std::exception {
+  const char* what() const noexcept override {
+    recurse(0);
+    return "";
+  }
+};
+
+[[gnu::noinline]] void must_not_throw() noexcept {
+  recurse(0);
+  sink = 3;
+}
+
+}  // namespace app
+
+CRASH_PROGRAM(panic_std_exception) { return app::in_goroutine(app::outer); }
+CRASH_PROGRAM(panic_in_main) { return weft::run([] { app::outer(); }); }
+CRASH_PROGRAM(panic_error) {
+  return app::in_goroutine([] { throw weft::panic_error("send on closed channel"); });
+}
+CRASH_PROGRAM(panic_wait_group) {
+  return app::in_goroutine([] {
+    weft::wait_group wg;
+    wg.done();
+  });
+}
+CRASH_PROGRAM(panic_int) {
+  return app::in_goroutine([] { throw -42; });
+}
+CRASH_PROGRAM(panic_c_string) {
+  return app::in_goroutine([] { throw "text"; });
+}
+CRASH_PROGRAM(panic_string) {
+  return app::in_goroutine([] { throw std::string("a string that is long enough for the heap"); });
+}
+CRASH_PROGRAM(panic_bool) {
+  return app::in_goroutine([] { throw true; });
+}
+CRASH_PROGRAM(panic_other_type) {
+  return app::in_goroutine([] { throw app::odd(); });
+}
+CRASH_PROGRAM(panic_two_lines) {
+  return app::in_goroutine([] { throw app::custom_error(); });
+}
+CRASH_PROGRAM(panic_deep) {
+  return app::in_goroutine([] { app::recurse(300); });
+}
+CRASH_PROGRAM(panic_small_stack) {
+  return weft::run([] {
+    weft::wait_group never;
+    never.add();
+    weft::go(weft::attrs{"tiny", 16 * 1024}, app::outer);
+    never.wait();
+  });
+}
+CRASH_PROGRAM(panic_rethrown) {
+  return app::in_goroutine([] {
+    try {
+      app::outer();
+    } catch (const std::exception&) {
+      throw;
+    }
+  });
+}
+CRASH_PROGRAM(panic_in_handler) {
+  return app::in_goroutine([] {
+    try {
+      app::outer();
+    } catch (const std::exception&) {
+      throw std::logic_error("second");
+    }
+  });
+}
+CRASH_PROGRAM(panic_exception_ptr) {
+  return app::in_goroutine(
+      [] { std::rethrow_exception(std::make_exception_ptr(std::logic_error("kept"))); });
+}
+CRASH_PROGRAM(panic_what_yields) {
+  return app::in_goroutine([] { throw app::yielding_error(); });
+}
+CRASH_PROGRAM(panic_what_throws) {
+  return app::in_goroutine([] { throw app::throwing_error(); });
+}
+CRASH_PROGRAM(panic_does_not_flush_stdout) {
+  std::printf("buffered text");
+  return app::in_goroutine([] { throw 1; });
+}
+CRASH_PROGRAM(panic_runs_no_destructors) {
+  struct loud {
+    ~loud() { std::fprintf(stderr, "destructor ran\n"); }
+  };
+  return app::in_goroutine([] {
+    loud l;
+    app::outer();
+  });
+}
+
+// Many panics at once: one report after the other, none torn.
+CRASH_PROGRAM(panic_many) {
+  return weft::run(
+      [] {
+        weft::wait_group never;
+        never.add();
+        for (int i = 0; i < 8; ++i) weft::go(app::outer);
+        never.wait();
+      },
+      {.max_procs = 4});
+}
+
+// main returns while another goroutine panics: whichever comes first, no report is cut short.
+CRASH_PROGRAM(panic_races_with_return) {
+  return weft::run([] { weft::go(app::outer); weft::gosched(); }, {.max_procs = 2});
+}
+
+CRASH_PROGRAM(terminate_noexcept) {
+  return app::in_goroutine([] { app::must_not_throw(); });
+}
+CRASH_PROGRAM(terminate_joinable_thread) {
+  return app::in_goroutine([] { std::thread t([] {}); });
+}
+CRASH_PROGRAM(terminate_directly) {
+  return app::in_goroutine([] { std::terminate(); });
+}
+CRASH_PROGRAM(terminate_on_a_plain_thread) {
+  weft::run([] {});
+  throw std::runtime_error("not weft's business");
+}
+CRASH_PROGRAM(caught_after_all) {
+  return weft::run([] {
+    weft::wait_group wg;
+    for (int i = 0; i < 100; ++i) {
+      wg.go([] {
+        try {
+          app::outer();
+        } catch (const std::out_of_range&) {
+        }
+      });
+    }
+    wg.wait();
+    return 5;
+  });
+}

@@ -1,0 +1,168 @@
+// See protocol.h.
+#include "model/protocol.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <regex>
+#include <set>
+#include <tuple>
+
+namespace weft::model {
+namespace {
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+bool want_traces() {
+  const char* wanted = std::getenv("WEFT_MODEL_TRACE");
+  return wanted != nullptr && *wanted == '1';
+}
+
+void row(const std::string& model, const std::string& mutant, std::uint64_t clean,
+         const char* verdict, std::uint64_t executions, double ms, const std::string& why) {
+  std::printf("%-10s | %-58s | %9llu | %-7s | %9llu | %9.1f | %s\n", model.c_str(), mutant.c_str(),
+              static_cast<unsigned long long>(clean), verdict,
+              static_cast<unsigned long long>(executions), ms, why.c_str());
+}
+
+struct mutation {
+  std::string title;
+  active_mutant what;
+};
+
+std::vector<mutation> mutations_of(const protocol& p) {
+  std::vector<mutation> all;
+  for (const site* s : all_sites()) {
+    if (!p.covers(*s)) continue;
+    for (const std::memory_order weaker : weaker_orders(s->order)) {
+      all.push_back({std::string(s->label) + " " + order_name(s->order) + "->" +
+                         order_name(weaker) + " " + where(*s),
+                     {s, weaker, ""}});
+    }
+  }
+  for (const logic_mutant& m : logic_mutants()) {
+    if (p.covers(m)) all.push_back({m.name, {nullptr, std::memory_order_relaxed, m.name}});
+  }
+  return all;
+}
+
+// Runs the scenarios with the mutant on until one fails, the smallest scenario first.
+void try_mutant(const protocol& p, const std::vector<const scenario*>& scenarios, const mutation& m,
+                std::uint64_t clean) {
+  std::uint64_t executions = 0;
+  double ms = 0;
+  active() = m.what;
+  for (const scenario* s : scenarios) {
+    const report r = engine::get().explore(s->build, s->bounds);
+    executions += r.executions;
+    ms += r.ms;
+    if (r.ok) continue;
+    active() = {};
+    row(p.name, m.title, clean, "caught", executions, ms, s->name + ": " + r.failure);
+    if (want_traces()) std::fputs(r.trace.c_str(), stdout);
+    return;
+  }
+  active() = {};
+  row(p.name, m.title, clean, "MISSED", executions, ms, "");
+  ADD_FAILURE() << p.name << ": no scenario notices the mutant " << m.title
+                << "; the order is not needed, or a scenario is missing";
+}
+
+}  // namespace
+
+bool protocol::covers(const site& s) const {
+  const bool mine = std::any_of(files.begin(), files.end(),
+                                [&](const std::string& f) { return ends_with(s.file, f); });
+  return mine && (labels.empty() || std::count(labels.begin(), labels.end(), s.label) > 0);
+}
+
+bool protocol::covers(const logic_mutant& m) const {
+  if (m.file.empty()) return true;  // switched on in a scenario's own code
+  const bool mine = std::any_of(files.begin(), files.end(),
+                                [&](const std::string& f) { return ends_with(m.file, f); });
+  return mine && (labels.empty() || std::count(labels.begin(), labels.end(), m.name) > 0);
+}
+
+report expect_holds(const scenario& s) {
+  const report r = engine::get().explore(s.build, s.bounds);
+  EXPECT_TRUE(r.ok) << s.name << ": " << r.failure << " after " << r.executions
+                    << " executions; the schedule:\n"
+                    << r.trace;
+  return r;
+}
+
+report expect_fails(const scenario& s) {
+  const report r = engine::get().explore(s.build, s.bounds);
+  EXPECT_FALSE(r.ok) << s.name << ": holds in " << r.executions << " executions";
+  return r;
+}
+
+void expect_all_mutants_caught(const protocol& p) {
+  // A model's own switches are known once its clean run has met them.
+  auto& names = logic_mutants();
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [](const logic_mutant& m) { return m.file.empty(); }),
+              names.end());
+  std::uint64_t clean = 0;
+  std::multimap<std::uint64_t, const scenario*> by_size;
+  std::printf("%-10s | %-58s | %9s | %-7s | %9s | %9s |\n", "model", "mutant", "clean", "verdict",
+              "runs", "ms");
+  for (const scenario& s : p.scenarios) {
+    const report r = expect_holds(s);
+    if (!r.ok) return;
+    clean += r.executions;
+    by_size.emplace(r.executions, &s);
+    row(p.name, "(none) " + s.name, r.executions, "holds", r.executions, r.ms,
+        "preemptions <= " + std::to_string(s.bounds.preemptions + deeper()));
+  }
+  std::vector<const scenario*> smallest_first;
+  for (const auto& [size, s] : by_size) smallest_first.push_back(s);
+  for (const mutation& m : mutations_of(p)) try_mutant(p, smallest_first, m, clean);
+  std::fflush(stdout);
+}
+
+std::vector<const protocol*>& all_protocols() {
+  static std::vector<const protocol*> all;
+  return all;
+}
+
+void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
+  std::set<std::string> files;
+  std::map<std::tuple<std::string, std::string, std::string>, int> enrolled, written;  // by file,
+      // label, order
+  for (const site* s : all_sites()) {
+    ++enrolled[{s->file, s->label, order_name(s->order)}];
+    bool covered = s->order == std::memory_order_relaxed;
+    bool of_a_protocol = false;
+    for (const protocol* p : protocols) {
+      covered = covered || p->covers(*s);
+      for (const std::string& f : p->files) of_a_protocol |= ends_with(s->file, f);
+    }
+    if (of_a_protocol) files.insert(s->file);
+    EXPECT_TRUE(covered) << s->label << " at " << where(*s) << " belongs to no protocol";
+  }
+  const std::regex use(R"(WEFT_ORDER\((\w+), *(\w+)\))");
+  for (const std::string& file : files) {
+    std::ifstream in(file);
+    ASSERT_TRUE(in) << file;
+    std::string line;
+    while (std::getline(in, line)) {
+      std::set<std::string> once;  // two equal uses on one line are one site
+      for (std::sregex_iterator i(line.begin(), line.end(), use), end; i != end; ++i) {
+        if ((*i)[2] == "relaxed") continue;
+        if (once.insert(i->str()).second) ++written[{file, (*i)[1], (*i)[2]}];
+      }
+    }
+  }
+  for (const auto& [what, n] : written) {
+    EXPECT_EQ(n, enrolled[what]) << std::get<1>(what) << " " << std::get<2>(what) << " in "
+                                 << std::get<0>(what) << ": not every site is compiled in a model";
+  }
+}
+
+}  // namespace weft::model

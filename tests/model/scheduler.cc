@@ -1,0 +1,220 @@
+// See scheduler.h: what src/sched calls and what a model cannot have.
+#include "model/scheduler.h"
+
+#include "gmp/arena.h"
+#include "os/process.h"
+#include "sched/park.h"
+#include "sched/foreign.h"
+#include "sched/thread_exit.h"
+#include "sched/world.h"
+
+namespace weft::rt {
+
+constinit sched_state sched;
+
+namespace {
+
+M* bound[model::kThreads + 1];     // by modelled thread
+model::note begun[model::kThreads];  // by M: its thread has been created
+M* spares[model::kThreads];
+int spare_count = 0;
+
+}  // namespace
+
+M* current_m() noexcept { return bound[model::engine::get().current()]; }
+
+void ensure_started() {}
+void watch_thread_exit() {}
+bool process_is_exiting() { return false; }
+bool this_thread_exits() { return false; }
+bool crashing() noexcept { return false; }
+int count_tasks() noexcept { return model::tasks(); }
+void* arena_allocate(std::size_t bytes, std::size_t align) {
+  return model::engine::get().allocate(bytes, align);
+}
+
+M* reserve_m() {
+  model::check(spare_count > 0, "the scenario has too few threads");
+  ++sched.m_count;
+  return spares[--spare_count];
+}
+
+void start_thread(M* mp, P* pp, bool spinning) {
+  mp->spinning = spinning;
+  mp->nextp = pp;
+  begun[mp->id].wake();
+}
+
+// One pass, runnext included: what a thief that looks long enough comes to.
+G* spin_for_work(M* mp) {
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    P* victim = sched.p(i);
+    if (victim == mp->p) continue;
+    if (!sched.runq.empty()) return nullptr;
+    if (G* gp = victim->runq.steal_into(mp->p->runq)) return gp;
+    if (G* gp = victim->runq.steal_next(victim->runq.peek_next())) return gp;
+  }
+  return nullptr;
+}
+
+// Plain threads only.
+void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
+  w.gp = nullptr;
+  block_thread(w, commit, arg);
+}
+void wake(waiter* w) { wake_thread(w); }
+
+constinit stack_pool the_stacks;
+void stack_pool::give(const stack*, std::size_t) noexcept {}
+void G::bad_transition(g_status, g_status, g_status) const { fatal("bad transition"); }
+
+}  // namespace weft::rt
+
+namespace weft::model {
+
+std::function<int()> tasks;
+
+void job::prepare() {
+  payload.set(1);
+  status.store(rt::g_status::runnable, std::memory_order_relaxed);
+}
+
+runtime::runtime(world& w, int procs, int ms) {
+  rt::sched.~sched_state();
+  new (&rt::sched) rt::sched_state;
+  for (auto& mp : rt::bound) mp = nullptr;
+  rt::spare_count = 0;
+  for (int i = 0; i < ms; ++i) {
+    ms_[i] = w.make<rt::M>();
+    ms_[i]->id = static_cast<std::uint64_t>(i);
+    ms_[i]->all_next = rt::sched.all_ms;
+    rt::sched.all_ms = ms_[i];
+    rt::begun[i].clear();
+    name(&ms_[i]->park, "note of M", i);
+    name(&rt::begun[i], "start of M", i);
+  }
+  for (int i = 0; i < procs; ++i) {
+    ps_[i] = w.make<rt::P>();
+    ps_[i]->id = i;
+    ps_[i]->schedtick = 1;
+    name(ps_[i], "P", i);
+  }
+  rt::sched.all_ps.store(ps_, std::memory_order_relaxed);
+  rt::sched.procs.store(procs, std::memory_order_relaxed);
+  rt::sched.ps_made = procs;
+  for (int i = procs; i-- > 0;) rt::idle_p_put(ps_[i]);
+  name(&rt::sched.lock, "sched.lock");
+}
+
+void runtime::count_goroutines(int n) {
+  rt::sched.foreign_goroutines.store(n, std::memory_order_relaxed);
+}
+
+job* runtime::make_job(world& w, const char* text) {
+  job* j = w.make<job>();
+  name(static_cast<rt::G*>(j), text);
+  return j;
+}
+
+void runtime::holds(int i, int p, bool spinning) {
+  rt::P** link = &rt::sched.idle_ps;
+  while (*link != ps_[p]) link = &(*link)->idle_next;
+  *link = ps_[p]->idle_next;
+  ps_[p]->idle_next = nullptr;
+  rt::sched.idle.add_idle(-1);
+  rt::acquire_p(ms_[i], ps_[p]);
+  ms_[i]->spinning = spinning;
+  if (spinning) rt::sched.idle.become_spinning();
+  ++rt::sched.m_count;
+}
+
+void runtime::idles(int i) {
+  rt::idle_m_put(ms_[i]);
+  ++rt::sched.m_count;
+}
+
+void runtime::thread(world& w, const char* text, int i, std::function<void()> body) {
+  rt::M* mp = ms_[i];
+  w.thread(text, [mp, body = std::move(body)] {
+    rt::bound[engine::get().current()] = mp;
+    body();
+  });
+}
+
+void runtime::serve(world& w, const char* text, int i) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp] { loop(mp); });
+}
+
+void runtime::dry(world& w, const char* text, int i) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp] {
+    rt::bound[engine::get().current()] = mp;
+    if (rt::G* gp = rt::go_idle(mp)) run(mp, gp);
+    loop(mp);
+  });
+}
+
+void runtime::sleeper(world& w, const char* text, int i) {
+  rt::M* mp = ms_[i];
+  w.service(
+      text,
+      [mp] {
+        rt::sched.lock.lock();
+        rt::sleep_for_p_unlock(mp);
+        loop(mp);
+      },
+      note::is_woken, &mp->park);
+}
+
+void runtime::spares(world& w, int i) {
+  static const char* const kNames[kMs] = {"M0", "M1", "M2", "M3", "M4", "M5"};
+  for (; i < kMs && ms_[i] != nullptr; ++i) {
+    rt::M* mp = ms_[i];
+    rt::spares[rt::spare_count++] = mp;
+    w.service(
+        kNames[i],
+        [mp] {
+          rt::begun[mp->id].sleep();
+          rt::P* pp = mp->nextp;
+          mp->nextp = nullptr;
+          rt::acquire_p(mp, pp);
+          loop(mp);
+        },
+        note::is_woken, &rt::begun[i]);
+  }
+}
+
+void runtime::loop(rt::M* mp) {
+  rt::bound[engine::get().current()] = mp;
+  for (;;) {
+    const rt::found f = rt::find_runnable(mp);
+    if (mp->spinning) rt::reset_spinning(mp);
+    run(mp, f.gp);
+    ++mp->p->schedtick;
+  }
+}
+
+void runtime::run(rt::M*, rt::G* gp) {
+  auto* j = static_cast<job*>(gp);
+  check(j->payload.get() == 1, "a goroutine runs that is half written");
+  check(++j->ran == 1, "a goroutine runs twice");
+  if (engine::get().tracing()) engine::get().trace("runs " + engine::get().name_of(gp));
+  if (j->body) j->body();
+  if (j->endless) {
+    engine::get().block([](const void*) { return false; }, nullptr, "an endless goroutine");
+  }
+}
+
+void runtime::submit(int i, job* j) {
+  j->prepare();
+  rt::queue_put(ms_[i], ms_[i]->p, j, /*next=*/true);
+  rt::wake_p(ms_[i]->p);
+}
+
+void runtime::check_quiet(int idle_ps) {
+  check(rt::sched.idle.spinning() == 0, "everybody sleeps, and somebody counts as spinning");
+  check(rt::sched.idle.idle() == idle_ps, "the number of idle Ps is wrong");
+}
+
+}  // namespace weft::model

@@ -1,0 +1,68 @@
+// The scheduler itself on modelled threads: src/sched/idle.cc, find_runnable.cc, world.cc, foreign.cc,
+// deadlock.cc and queue.cc compiled with WEFT_MODEL, not a retelling of them.
+//
+// What they call and what would not fit into a model is replaced in scheduler.cc: a thread is a
+// modelled thread, a goroutine is a function that runs without a stack of its own, stealing makes one
+// pass over its victims, and the kernel's list of tasks is an array.
+//
+// A scenario makes a runtime, gives Ps to Ms, and describes what each thread does. Ms that serve run
+// the loop of schedule.cc and may be asleep at the end; finally() then looks whether work was left.
+#pragma once
+
+#include <functional>
+
+#include "model/engine.h"
+#include "sched/sched_api.h"
+
+namespace weft::model {
+
+// A modelled goroutine: what it does, and the proof that it ran once and saw what was written.
+struct job : rt::G {
+  rt::cell<int> payload;  // written before it is made runnable, read when it runs
+  int ran = 0;
+  bool endless = false;   // its M never comes back: it computes
+  std::function<void()> body;
+
+  void prepare();  // as its spawner
+};
+
+class runtime {
+ public:
+  static constexpr int kMs = kThreads, kPs = 4;
+
+  runtime(world& w, int procs, int ms);
+  // Goroutines exist that nobody counts otherwise: makes the deadlock check interested.
+  void count_goroutines(int n);
+
+  rt::M* m(int i) { return ms_[i]; }
+  rt::P* p(int i) { return ps_[i]; }
+  job* make_job(world& w, const char* name);
+
+  // Set-up. Ps are idle until given to an M, Ms do not exist until one of these.
+  void holds(int m, int p, bool spinning = false);  // M m runs with P p
+  void idles(int m);                                // M m is on the idle list
+
+  // Threads. A body that is a submitter keeps its P: it computes for ever.
+  void thread(world& w, const char* name, int m, std::function<void()> body);
+  void serve(world& w, const char* name, int m);    // holds a P: looks for work
+  void dry(world& w, const char* name, int m);      // holds a P, has found nothing, may not spin
+  void sleeper(world& w, const char* name, int m);  // idles: sleeps, then looks for work
+  void spares(world& w, int m);                     // m and following: for start_thread()
+
+  // A goroutine that runs on m makes another one runnable. [SP-2]
+  void submit(int m, job* j);
+
+  // Everybody who remains is asleep: what the counters must say then.
+  void check_quiet(int idle_ps);
+  static void run(rt::M* mp, rt::G* gp);
+
+ private:
+  static void loop(rt::M* mp);
+  rt::M* ms_[kMs] = {};
+  rt::P* ps_[kPs + 1] = {};
+};
+
+// The kernel's tasks of this process: how many count_tasks() finds (completion_model.cc).
+extern std::function<int()> tasks;
+
+}  // namespace weft::model

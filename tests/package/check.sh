@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Builds and runs a consumer of weft: check.sh WAY SOURCE BUILD CXX
+#   static        installed static library through find_package
+#   pkgconfig     the same through pkg-config --static, from a moved prefix
+#   odr           every public header in two translation units of one program
+#   shared        a shared library, built and installed; it may export weft:: only
+#   fetchcontent  weft as a sub-project
+set -euo pipefail
+
+way=$1 source=$2 build=$3 cxx=$4
+here=$source/tests/package
+work=$build/package/$way
+rm -rf "$work"
+mkdir -p "$work"
+jobs=$(nproc)
+
+fail() { printf 'package.%s: %s\n' "$way" "$*" >&2; exit 1; }
+
+expect_sum() {  # runs the consumer, which prints one known line
+  local out
+  out=$("$@") || fail "$* ended with status $?"
+  [ "$out" = "sum 42" ] || fail "$* printed: $out"
+}
+
+install_static() { cmake --install "$build" --prefix "$work/prefix" >/dev/null; }
+
+consume() {  # find_package against $work/prefix
+  cmake -S "$here/consumer" -B "$work/consumer" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release
+  cmake --build "$work/consumer"
+  expect_sum "$work/consumer/consumer"
+}
+
+case $way in
+  static)
+    install_static
+    consume
+    ;;
+  pkgconfig)
+    install_static
+    mv "$work/prefix" "$work/moved"
+    dir=$(dirname "$(find "$work/moved" -name weft.pc)")
+    flags=$(PKG_CONFIG_PATH=$dir pkg-config --cflags --static --libs weft)
+    [[ $flags == *-pthread* ]] || fail "no -pthread in: $flags"
+    # shellcheck disable=SC2086  # the flags are words
+    eval "$cxx" -std=c++20 -O2 -o "'$work/consumer'" "'$here/main.cc'" $flags
+    expect_sum "$work/consumer"
+    ;;
+  odr)
+    install_static
+    for header in "$work"/prefix/include/weft/*.h; do
+      printf '#include <weft/%s>\n#include <weft/%s>\n' "${header##*/}" "${header##*/}"
+    done >"$work/all.inc"
+    for unit in one two; do
+      { cat "$work/all.inc"; printf 'int %s() { return 21; }\n' $unit; } >"$work/$unit.cc"
+    done
+    printf '#include <cstdio>\nint one();\nint two();\nint main() { std::printf("sum %%d\\n", one() + two()); }\n' \
+      >"$work/main.cc"
+    "$cxx" -std=c++20 -Wall -Wextra -Werror -I"$work/prefix/include" -o "$work/odr" \
+      "$work/one.cc" "$work/two.cc" "$work/main.cc" "$work"/prefix/lib*/libweft.a -pthread
+    expect_sum "$work/odr"
+    ;;
+  shared)
+    cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
+      -DBUILD_SHARED_LIBS=ON -DWEFT_DEV=OFF -DCMAKE_INSTALL_PREFIX="$work/prefix" -DCMAKE_INSTALL_LIBDIR=lib
+    cmake --build "$work/build" --parallel "$jobs"
+    cmake --install "$work/build" >/dev/null
+    consume
+    [[ $(ldd "$work/consumer/consumer") == *"$work/prefix/lib/libweft.so"* ]] || fail "not linked to the shared library"
+    # Exported: the public API, and type information and instances that the language wants unique.
+    alien=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | awk '$2 ~ /[TBDRV]/' |
+      grep -vE ' (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::' || true)
+    [ -z "$alien" ] || fail "exports what is not weft's API:"$'\n'"$alien"
+    internal=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | grep ' weft::rt::' || true)
+    [ -z "$internal" ] || fail "exports internals:"$'\n'"$internal"
+    ;;
+  fetchcontent)
+    cmake -S "$here/fetchcontent" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DWEFT_SOURCE="$source" \
+      -DCMAKE_BUILD_TYPE=Debug
+    cmake --build "$work/build" --parallel "$jobs"
+    expect_sum "$work/build/consumer"
+    ;;
+  *) fail "unknown way" ;;
+esac

@@ -1,0 +1,95 @@
+// A bare context with a body, for tests of the layers below the scheduler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include <sys/mman.h>
+
+#include "fiber/context.h"
+#include "fiber/sanitizer.h"
+
+namespace weft::rt::test {
+
+/// Runs `body(transfer)` on a stack of its own; resume() and yield() pass a pointer across. When the
+/// body returns, resume() returns null, and the fiber must not be resumed again.
+class fiber {
+ public:
+  using body_type = std::function<void(void*)>;
+
+  explicit fiber(body_type body, std::size_t less_top = 0) : body_(std::move(body)) {
+    memory_ = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    tools_.attach(memory_, memory_ + kBytes);
+    make_context(own_, memory_ + kBytes - less_top, &start);
+    instance() = this;
+  }
+  fiber(const fiber&) = delete;
+  fiber& operator=(const fiber&) = delete;
+  ~fiber() {
+    tools_.detach();
+    asan_unpoison(memory_, kBytes);
+    munmap(memory_, kBytes);
+  }
+
+  void* resume(void* transfer) {
+    instance() = this;
+    resumer_tools_.adopt_thread();
+    tsan_release(&own_);  // whoever resumes a fiber is ordered before what it does next …
+    resumer_tools_.leave(tools_);
+    tools_.become();
+    void* answer = weft_switch(&resumer_, &own_, transfer);
+    resumer_tools_.arrive();
+    tsan_acquire(&resumer_);
+    return answer;
+  }
+
+  void* yield(void* transfer) {
+    tsan_release(&resumer_);  // … and the other way round
+    tools_.leave(resumer_tools_);
+    resumer_tools_.become();
+    void* answer = weft_switch(&own_, &resumer_, transfer);
+    tools_.arrive();
+    tsan_acquire(&own_);
+    return answer;
+  }
+
+  bool finished() const { return finished_; }
+  context* own() { return &own_; }
+  context* resumer() { return &resumer_; }
+  std::byte* lo() const { return memory_; }
+  std::byte* hi() const { return memory_ + kBytes; }
+
+ private:
+  static constexpr std::size_t kBytes = 256 * 1024;
+
+  static fiber*& instance() {  // whose first entry it is; tests start fibers one at a time
+    static fiber* current = nullptr;
+    return current;
+  }
+
+  static void start(void* transfer) {
+    fiber* self = instance();
+    self->tools_.arrive();
+    tsan_acquire(&self->own_);
+    self->body_(transfer);
+    self->finished_ = true;
+    tsan_release(&self->resumer_);
+    self->tools_.leave_for_good(self->resumer_tools_);
+    self->resumer_tools_.become();
+    weft_switch(&self->own_, &self->resumer_, nullptr);
+    __builtin_trap();
+  }
+
+  body_type body_;
+  std::byte* memory_ = nullptr;
+  context own_;
+  context resumer_;
+  fiber_tools tools_;
+  fiber_tools resumer_tools_;
+  bool finished_ = false;
+};
+
+}  // namespace weft::rt::test

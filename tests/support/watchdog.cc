@@ -1,0 +1,61 @@
+// See watchdog.h.
+#include "support/watchdog.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "support/patience.h"
+#ifdef WEFT_TEST_INTERNALS
+#include "base/fatal.h"
+#endif
+
+namespace weft::test {
+
+namespace {
+
+char name[256];
+
+void say(const char* text) {
+  // Nothing else can be done about an error here.
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) {
+    return;
+  }
+}
+
+void bark(int) {
+  say("\nwatchdog: hangs: ");
+  say(name);
+  say("\n");
+#ifdef WEFT_TEST_INTERNALS
+  rt::fatal("test hangs");
+#else
+  std::abort();
+#endif
+}
+
+unsigned patience() {
+  if (const char* text = std::getenv("WEFT_TEST_PATIENCE")) {
+    return static_cast<unsigned>(std::max(1, std::atoi(text)));
+  }
+  return slowness() > 1 ? 300 : 60;
+}
+
+}  // namespace
+
+watchdog::watchdog(const std::string& what) {
+  what.copy(name, sizeof(name) - 1);
+  name[std::min(what.size(), sizeof(name) - 1)] = '\0';
+  struct sigaction action{};
+  action.sa_handler = bark;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+  alarm(patience());
+}
+
+watchdog::~watchdog() { alarm(0); }
+
+}  // namespace weft::test
