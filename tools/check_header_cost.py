@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What a public header costs its includer, and what it must not contain.
+
+Prints preprocessed lines and seconds per header. Too many lines fail; seconds are only shown, since
+they belong to the machine. Also: self-contained, no macro without WEFT_, no `using namespace`, no
+thread_local, and none of the standard headers that drag in half the library.
+"""
+import re
+import subprocess
+import sys
+import time
+
+import checklib
+
+LINES = {'thread.h': 55_000, 'context.h': 55_000, 'net.h': 45_000, 'weft.h': 45_000}
+LINES_DEFAULT = 30_000
+BANNED = {'thread', 'mutex', 'condition_variable', 'functional', 'iostream'}
+GUARDED = {'chrono'}  # only in the branch for other standard libraries than libstdc++
+COMPILER = ['g++', '-std=c++20', '-x', 'c++']
+
+
+def public_headers(root):
+    return [h for h in checklib.files(root, 'include/weft', endings=('.h',)) if len(h.parts) == 3]
+
+
+def compile_header(root, header, *flags):
+    return subprocess.run([*COMPILER, *flags, '-I', str(root / 'include'), '-'], input=f'#include <{"/".join(header.parts[1:])}>\n',
+                          capture_output=True, text=True, check=False)
+
+
+def cost(root, header):
+    """(lines, seconds), or the compiler's complaint."""
+    text = compile_header(root, header, '-E')
+    if text.returncode:
+        return None, text.stderr
+    seconds = []
+    for _ in range(3):
+        start = time.monotonic()
+        checked = compile_header(root, header, '-fsyntax-only')
+        seconds.append(time.monotonic() - start)
+        if checked.returncode:
+            return None, checked.stderr
+    return text.stdout.count('\n'), sorted(seconds)[1]
+
+
+def check_contents(root):
+    found = []
+    for path in checklib.files(root, 'include', endings=('.h',)):
+        text = checklib.without_comments((root / path).read_text(encoding='utf-8'))
+        depth = 0
+        for number, line in enumerate(text.splitlines(), 1):
+            where = f'{path}:{number}'
+            directive = re.match(r'\s*#\s*(\w+)\s*(.*)', line)
+            if directive:
+                word, rest = directive.groups()
+                depth += {'if': 1, 'ifdef': 1, 'ifndef': 1, 'endif': -1}.get(word, 0)
+                name = rest.strip('<>" ') if word == 'include' else ''
+                if name in BANNED or (name in GUARDED and depth == 0):
+                    found.append(f'{where}: <{name}> is too dear for a public header')
+                if word == 'define' and not rest.startswith('WEFT_'):
+                    found.append(f'{where}: a macro without WEFT_: {rest.split()[0]}')
+            if re.search(r'\busing\s+namespace\b', line):
+                found.append(f'{where}: using namespace in a header')
+            if re.search(r'\bthread_local\b', line):
+                found.append(f'{where}: thread_local in a header')
+    return found
+
+
+def check(root):
+    found = check_contents(root)
+    print(f'{"header":24} {"lines":>8} {"limit":>8} {"seconds":>8}')
+    for header in public_headers(root):
+        limit = LINES.get(header.name, LINES_DEFAULT)
+        count, seconds = cost(root, header)
+        if count is None:
+            found.append(f'{header}:1: does not compile by itself: {seconds.strip().splitlines()[0]}')
+            continue
+        print(f'{header.name:24} {count:8} {limit:8} {seconds:8.2f}')
+        if count > limit:
+            found.append(f'{header}:1: {count} preprocessed lines, limit {limit}')
+    return found
+
+
+def self_test():
+    return checklib.plant('check_header_cost', check, [
+        ('clean', {'include/weft/a.h': '#pragma once\n#include <cstddef>\n'}, []),
+        ('dear', {'include/weft/a.h': '#include <regex>\n'}, ['preprocessed lines']),
+        ('not self-contained', {'include/weft/a.h': 'std::size_t f();\n'}, ['does not compile']),
+        ('banned', {'include/weft/a.h': '#include <iostream>\n'}, ['too dear', 'preprocessed lines']),
+        ('macro', {'include/weft/detail/a.h': '#define go 1\n'}, ['without WEFT_']),
+        ('using', {'include/weft/a.h': 'namespace a {}\nusing namespace a;\n'}, ['using namespace']),
+        ('tls', {'include/weft/a.h': 'inline thread_local int x;\n'}, ['thread_local']),
+    ])
+
+
+if __name__ == '__main__':
+    sys.exit(checklib.main('check_header_cost', check, self_test, doc=__doc__))
