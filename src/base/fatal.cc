@@ -46,6 +46,12 @@ Hook get_hook(const atomic<Hook>& hook) {
 
 int this_thread_id() { return static_cast<int>(::syscall(SYS_gettid)); }
 
+// Sanitizers put themselves in front of _exit(), flush buffers and may wait for other threads.
+[[noreturn]] void exit_now(int status) {
+  ::syscall(SYS_exit_group, status);
+  __builtin_trap();
+}
+
 void sleep_a_millisecond() {
   const timespec pause{0, 1'000'000};
   ::nanosleep(&pause, nullptr);
@@ -55,15 +61,12 @@ void sleep_a_millisecond() {
 crash_turn begin_again() {
   printer out;
   switch (++depth) {
-    case 2:
-      out.str("panic during panic\n");
-      return crash_turn::minimal;
+    case 2: out.str("panic during panic\n"); return crash_turn::minimal;
     case 3:
       out.str("stack trace unavailable\n");
       out.flush();
-      ::_exit(kNoStackTraceStatus);
-    default:
-      ::_exit(kHopelessStatus);
+      exit_now(kNoStackTraceStatus);
+    default: exit_now(kHopelessStatus);
   }
 }
 
@@ -79,7 +82,7 @@ crash_turn begin_again() {
     ::syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &only_abort, nullptr, sizeof(unsigned long));
     ::syscall(SYS_tgkill, ::getpid(), this_thread_id(), SIGABRT);
   }
-  ::_exit(kCrashStatus);
+  exit_now(kCrashStatus);
 }
 
 [[noreturn]] void fatal_with_place(const char* message, const char* file, int line, fault whose) {
@@ -125,7 +128,7 @@ void freeze_for_crash() noexcept {
 void end_crash() noexcept {
   // order: CR3 a count. A thread that adds itself too late to be seen here loses its report only.
   const bool others = crashers.fetch_sub(1, WEFT_ORDER(CR3, relaxed)) > 1;
-  if (others && depth == 1) {  // a report that failed hands nothing over
+  if (others && depth == 1) {                     // a report that failed hands nothing over
     reporter.store(0, WEFT_ORDER(CR2, release));  // order: CR2 hands over to a queued crasher
     // The last of them exits the process. One that was frozen in the queue never will.
     for (int i = 0; i < kLatecomerMilliseconds; ++i) sleep_a_millisecond();

@@ -71,21 +71,21 @@ void set_crash_with_core(bool enabled) noexcept;
 }  // namespace weft::rt
 
 // Holds in every build; names the broken rule, the file and the line.
-#define WEFT_CHECK(condition, text)                                       \
-  do {                                                                    \
-    if (__builtin_expect(!(condition), 0)) {                              \
-      ::weft::rt::fatal_check(text, __FILE_NAME__, __LINE__);             \
-    }                                                                     \
+#define WEFT_CHECK(condition, text)                           \
+  do {                                                        \
+    if (__builtin_expect(!(condition), 0)) {                  \
+      ::weft::rt::fatal_check(text, __FILE_NAME__, __LINE__); \
+    }                                                         \
   } while (false)
 
 // Compiled always, evaluated only when NDEBUG is not defined.
 #ifndef NDEBUG
 #define WEFT_DCHECK(condition, text) WEFT_CHECK(condition, text)
 #else
-#define WEFT_DCHECK(condition, text)      \
-  do {                                    \
-    if (false) {                          \
-      static_cast<void>(condition);       \
-    }                                     \
+#define WEFT_DCHECK(condition, text) \
+  do {                               \
+    if (false) {                     \
+      static_cast<void>(condition);  \
+    }                                \
   } while (false)
 #endif

@@ -22,6 +22,7 @@
 
 #include "base/annotations.h"
 #include "base/atomic.h"
+#include "base/counters.h"
 #include "base/fatal.h"
 #include "base/futex.h"
 #include "base/lock_rank.h"
@@ -87,11 +88,6 @@ class futex_lock {
   atomic<std::uint32_t> word_{kFree};
 };
 
-#ifdef WEFT_COUNT_LOCKS
-// Acquisitions by all threads since start. A test reads it around a path that may take no lock.
-inline std::atomic<std::uint64_t> lock_acquisitions{0};  // not the seam: a statistic of test builds
-#endif
-
 // A lock with its place in the order of locks. Constant-initialised, trivially destroyed.
 class WEFT_CAPABILITY("lock") ranked_lock {
  public:
@@ -135,9 +131,7 @@ class WEFT_CAPABILITY("lock") ranked_lock {
 #ifdef WEFT_LOCK_RANK
     note_lock_acquired(rank_, waits);
 #endif
-#ifdef WEFT_COUNT_LOCKS
-    lock_acquisitions.fetch_add(1, std::memory_order_relaxed);  // order: statistic
-#endif
+    count_lock();
   }
 
 #ifdef WEFT_MODEL

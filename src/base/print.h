@@ -21,7 +21,7 @@ class printer {
  public:
   using sink = void (*)(void* arg, const char* data, std::size_t size);
 
-  printer() noexcept;                                      // standard error
+  printer() noexcept;  // standard error
   printer(sink to, void* arg) noexcept : sink_(to), arg_(arg) {}
   printer(const printer&) = delete;
   printer& operator=(const printer&) = delete;
@@ -31,7 +31,7 @@ class printer {
   printer& chr(char c) noexcept;
   printer& dec(std::int64_t value) noexcept;
   printer& udec(std::uint64_t value) noexcept;
-  printer& hex(std::uint64_t value) noexcept;              // with 0x, without leading zeros
+  printer& hex(std::uint64_t value) noexcept;  // with 0x, without leading zeros
   // As str, with a tab after every newline: how Go prints the text of a panic.
   printer& indented(std::string_view text) noexcept;
   void flush() noexcept;

@@ -11,33 +11,6 @@
 
 namespace weft::rt {
 
-// Reads the tables. They belong to a loaded file, so bounds are those that they state themselves.
-class table_reader {
- public:
-  explicit table_reader(const std::uint8_t* at, const std::uint8_t* end = nullptr)
-      : at_(at), end_(end) {}
-
-  const std::uint8_t* position() const { return at_; }
-  bool more() const { return at_ < end_; }
-  void skip(std::uint64_t bytes) { at_ += bytes; }
-
-  template <class T>
-  T fixed() {
-    T value;
-    __builtin_memcpy(&value, at_, sizeof value);
-    at_ += sizeof value;
-    return value;
-  }
-  std::uint64_t uleb();
-  std::int64_t sleb();
-  // A pointer in one of DWARF's encodings; `data_base` is for those relative to a table.
-  std::uintptr_t pointer(std::uint8_t encoding, std::uintptr_t data_base);
-
- private:
-  const std::uint8_t* at_;
-  const std::uint8_t* end_;
-};
-
 // Where a register of the caller is. An expression is a program of its own, run by frame.cc.
 struct register_rule {
   enum class kind : std::uint8_t {
@@ -64,8 +37,8 @@ struct unwind_row {
   std::int64_t cfa_offset = 0;
 
   std::uint8_t return_register = kReturnRegister;
-  bool signal_frame = false;    // the caller was interrupted, it has not called anything
-  bool signed_return = false;   // aarch64: the return address carries an authentication code
+  bool signal_frame = false;   // the caller was interrupted, it has not called anything
+  bool signed_return = false;  // aarch64: the return address carries an authentication code
 };
 
 // False if no table covers the address. Runs on: any.

@@ -9,8 +9,9 @@ namespace weft::rt {
 
 struct G;
 
-// Calls job(arg) on the crash stack if gp, the goroutine that runs here, is not null; otherwise right
-// here, on a thread's stack, which is large. Requires: the caller is the reporter, and not yet there.
+// Calls job(arg) on the crash stack if gp, the goroutine that runs here, is not null; otherwise
+// right here, on a thread's stack, which is large.
+// Requires: the caller is the reporter, and not yet on the crash stack.
 void on_crash_stack(const G* gp, void (*job)(void* arg), void* arg) noexcept;
 
 }  // namespace weft::rt

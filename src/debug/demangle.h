@@ -1,12 +1,11 @@
 // Readable names of functions and types, without allocating.
 //
-// Problem. abi::__cxa_demangle allocates, and the variant of libstdc++ that does not is not exported.
+// Problem. abi::__cxa_demangle allocates, and libstdc++ does not export its variant that does not.
 // Full names are also not what a stack trace wants: those of templates fill pages. So this prints
 // what Go prints: the qualified name, with "<...>" for template arguments and "(...)" for
 // parameters. weft::chan<int>::send(int) const is `weft::chan<...>::send(...)`.
 //
-// What is not understood is printed as it is. The grammar is that of the Itanium C++ ABI, 5.1; types
-// are only skipped, never printed, and substitutions in them need not be resolved.
+// What is not understood is printed as it is.
 #pragma once
 
 #include <cstddef>

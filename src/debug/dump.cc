@@ -16,8 +16,8 @@ namespace {
 
 using detail = traceback_level::detail;
 
-constexpr std::uint64_t kOneByOne = 100;      // as many goroutines are printed each by itself
-constexpr std::uint64_t kExamined = 20'000;   // as many stacks are compared, at about 3 us each
+constexpr std::uint64_t kOneByOne = 100;     // as many goroutines are printed each by itself
+constexpr std::uint64_t kExamined = 20'000;  // as many stacks are compared, at about 3 us each
 constexpr std::size_t kGroups = 64;
 constexpr std::size_t kIdsShown = 5;
 constexpr std::size_t kComparedFrames = 24;
@@ -118,7 +118,7 @@ struct dump_state {
 };
 dump_state state;
 
-// Looking a name up takes a tenth of a millisecond, and the same few addresses come again and again.
+// Looking a name up takes a tenth of a millisecond, and the same few addresses come all the time.
 bool hidden(std::uintptr_t pc) {
   auto& known = state.known_pcs[(pc * 0x9e3779b97f4a7c15) >> 56];
   if (known.pc != pc) known = {pc, is_runtime_frame(pc)};

@@ -32,8 +32,8 @@ void print_running_goroutine(printer& out, const G& gp, const frame& innermost,
 void print_other_goroutines(printer& out, const G* except, traceback_level::detail show,
                             bool separated) noexcept;
 
-// Hook for fatal(), on the crash stack: the goroutine that runs here first, or for a fault of the runtime the stack of
-// this thread; then all the others. Runs on: any. Locks: none.
+// Hook for fatal(): the goroutine that runs here first, or for a fault of the runtime the stack of
+// this thread; then all the others. Prints on the crash stack. Runs on: any. Locks: none.
 void dump_goroutines(printer& out, fault whose) noexcept;
 
 }  // namespace weft::rt

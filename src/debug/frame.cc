@@ -1,8 +1,13 @@
 // One step up a stack, by the rules of debug/cfi.h; see debug/frame.h.
 #include "debug/frame.h"
 
+#include <cstddef>
+#include <signal.h>
+#include <ucontext.h>
+
 #include "base/readable.h"
 #include "debug/cfi.h"
+#include "debug/cfi_table.h"
 
 namespace weft::rt {
 
@@ -10,8 +15,8 @@ namespace {
 
 // A word of memory that may be anywhere. False if it cannot be read.
 // Not instrumented: it reads other functions' frames, and perhaps other threads'.
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]]
-bool read_word(std::uintptr_t address, std::uintptr_t& value) {
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool read_word(std::uintptr_t address,
+                                                                     std::uintptr_t& value) {
   if (address % alignof(std::uintptr_t) != 0) return false;
   if (!readable(address, sizeof value)) return false;
   value = *reinterpret_cast<const volatile std::uintptr_t*>(address);
@@ -49,8 +54,9 @@ class expression {
   }
   bool push_register(std::uint64_t n, std::int64_t offset) {
     if (n >= kFrameRegisters) return false;
-    const std::uintptr_t base = n == kReturnRegister ? f_.pc : f_.registers[n];
-    if (n != kReturnRegister && !f_.has(static_cast<int>(n))) return false;
+    const int number = static_cast<int>(n);
+    if (number != kPcRegister && !f_.has(number)) return false;
+    const std::uintptr_t base = number == kPcRegister ? f_.pc : f_.registers[number];
     return push(base + static_cast<std::uintptr_t>(offset));
   }
   bool run_one(std::uint8_t op);
@@ -138,8 +144,7 @@ bool recover(const frame& f, int n, const register_rule& rule, std::uintptr_t cf
   switch (rule.how) {
     case kind::undefined: return false;
     case kind::same: value = f.registers[n]; return f.has(n);
-    case kind::at_offset:
-      return read_word(cfa + static_cast<std::uintptr_t>(rule.value), value);
+    case kind::at_offset: return read_word(cfa + static_cast<std::uintptr_t>(rule.value), value);
     case kind::is_offset: value = cfa + static_cast<std::uintptr_t>(rule.value); return true;
     case kind::in_register:
       if (rule.value < 0 || rule.value >= kFrameRegisters) return false;
@@ -167,11 +172,39 @@ std::uintptr_t strip_signature([[maybe_unused]] bool is_signed, std::uintptr_t p
   return pc;
 }
 
+// The code that signal handlers return to has no table on aarch64 and is recognised by its
+// instructions: mov x8, #139 (rt_sigreturn); svc #0. Above it lies what the kernel saved.
+frame_step step_over_signal([[maybe_unused]] frame& f) {
+#if defined(__aarch64__)
+  constexpr std::uint64_t kReturnFromSignal = 0xd4000001'd2801168;
+  std::uintptr_t code[2];
+  const std::uintptr_t aligned = f.pc & ~std::uintptr_t{7};
+  if (!read_word(aligned, code[0]) || !read_word(aligned + 8, code[1])) return frame_step::stuck;
+  const std::uint64_t here = f.pc == aligned ? code[0] : (code[0] >> 32 | code[1] << 32);
+  if (here != kReturnFromSignal) return frame_step::stuck;
+
+  const std::uintptr_t saved =
+      f.sp() + sizeof(siginfo_t) + offsetof(ucontext_t, uc_mcontext) + offsetof(mcontext_t, regs);
+  static_assert(offsetof(mcontext_t, pc) - offsetof(mcontext_t, regs) == 32 * 8);
+  frame interrupted;
+  for (int n = 0; n < kFrameRegisters; ++n) {  // x0 … x30, sp
+    std::uintptr_t value = 0;
+    if (read_word(saved + static_cast<std::uintptr_t>(n) * 8, value)) interrupted.set(n, value);
+  }
+  if (!read_word(saved + 32 * 8, interrupted.pc) || interrupted.pc == 0) return frame_step::stuck;
+  interrupted.exact = true;
+  f = interrupted;
+  return frame_step::ok;
+#else
+  return frame_step::stuck;
+#endif
+}
+
 }  // namespace
 
 frame_step step(frame& f) noexcept {
   unwind_row row;
-  if (!find_unwind_row(f.call_site(), row)) return frame_step::stuck;
+  if (!find_unwind_row(f.call_site(), row)) return step_over_signal(f);
   std::uintptr_t cfa = 0;
   if (!frame_address(f, row, cfa)) return frame_step::stuck;
   // keeps F1; a handler's frame may lie on an alternate stack, below or above what it interrupted

@@ -25,18 +25,20 @@ namespace weft::rt {
 inline constexpr int kFrameRegisters = 17;  // DWARF numbers: rsp 7, return address 16
 inline constexpr int kStackRegister = 7;
 inline constexpr int kReturnRegister = 16;
+inline constexpr int kPcRegister = 16;  // expressions may name it
 #elif defined(__aarch64__)
 inline constexpr int kFrameRegisters = 32;  // x0 … x30, sp 31
 inline constexpr int kStackRegister = 31;
 inline constexpr int kReturnRegister = 30;
+inline constexpr int kPcRegister = -1;
 #endif
 
 // One activation of a function.
 struct frame {
   std::uintptr_t registers[kFrameRegisters] = {};
-  std::uint64_t known = 0;          // bit n: registers[n] is the activation's own value
+  std::uint64_t known = 0;  // bit n: registers[n] is the activation's own value
   std::uintptr_t pc = 0;
-  bool exact = false;               // pc is the next instruction to run, not a return address
+  bool exact = false;  // pc is the next instruction to run, not a return address
 
   bool has(int n) const { return (known >> n & 1) != 0; }
   void set(int n, std::uintptr_t value) {

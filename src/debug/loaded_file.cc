@@ -1,6 +1,7 @@
 // See debug/loaded_file.h. The only knowledge of ELF files in weft.
 #include "debug/loaded_file.h"
 
+#include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -8,8 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstring>
 
 #include "base/atomic.h"
 
@@ -23,7 +22,7 @@ constexpr const char* kSelf = "/proc/self/exe";
 struct symbol_file {
   // atomic: load address of the file; 0 until the other fields are complete.
   atomic<std::uintptr_t> key{0};
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   std::size_t count = 0;
   const char* strings = nullptr;
   std::size_t strings_size = 0;
@@ -97,7 +96,7 @@ const symbol_file* open_symbols(const loaded_file& where) {
   return &file;
 }
 
-bool is_function(const ElfW(Sym)& s) {
+bool is_function(const ElfW(Sym) & s) {
   const int type = ELF64_ST_TYPE(s.st_info);
   return (type == STT_FUNC || type == STT_GNU_IFUNC) && s.st_shndx != SHN_UNDEF;
 }

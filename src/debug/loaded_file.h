@@ -2,8 +2,8 @@
 //
 // Problem. Stacks are printed while other threads may be stopped inside malloc or the loader, so
 // dladdr, dl_iterate_phdr (both take the loader's lock) and backtrace_symbols (allocates) are out.
-// glibc 2.35 has _dl_find_object, made for unwinders: it takes no lock. Names are read from the file
-// itself, mapped with mmap: .symtab, which has static functions too, else .dynsym.
+// glibc 2.35 has _dl_find_object, made for unwinders: it takes no lock. Names are read from the
+// file itself, mapped with mmap: .symtab, which has static functions too, else .dynsym.
 //
 // Where _dl_find_object is missing, dl_iterate_phdr is used and may hang in the situation above.
 // Mapped files are kept for the life of the process in a small table to which entries are only ever
@@ -18,10 +18,10 @@ namespace weft::rt {
 
 // A loaded executable or shared library.
 struct loaded_file {
-  std::uintptr_t begin = 0;          // mapped range
+  std::uintptr_t begin = 0;  // mapped range
   std::uintptr_t end = 0;
-  std::uintptr_t load_bias = 0;      // address minus address in the file
-  const char* path = "";             // empty for the executable itself
+  std::uintptr_t load_bias = 0;                // address minus address in the file
+  const char* path = "";                       // empty for the executable itself
   const std::uint8_t* unwind_table = nullptr;  // .eh_frame_hdr, or null
 };
 
@@ -29,8 +29,8 @@ struct loaded_file {
 bool find_loaded_file(std::uintptr_t pc, loaded_file& found) noexcept;
 
 struct symbol {
-  const char* name = nullptr;        // mangled; null if unknown
-  std::uintptr_t start = 0;          // address of the function; pc itself if unknown
+  const char* name = nullptr;  // mangled; null if unknown
+  std::uintptr_t start = 0;    // address of the function; pc itself if unknown
 };
 
 // The function that covers pc. Runs on: any. Blocks: the thread, for reading the file.

@@ -1,16 +1,15 @@
 // See debug/panic.h.
 #include "debug/panic.h"
 
-#include <weft/panic.h>
-
-#include <cxxabi.h>
-
 #include <cstdint>
 #include <cstdio>
+#include <cxxabi.h>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <typeinfo>
+
+#include <weft/panic.h>
 
 #include "base/atomic.h"
 #include "base/fatal.h"
@@ -35,7 +34,7 @@ namespace {
 
 std::terminate_handler previous_handler = nullptr;  // constant after start-up
 
-// atomic: the goroutine whose exception is being asked for its text, one of them if there are several.
+// atomic: the goroutine whose exception is asked for its text; one of them if there are several.
 atomic<const G*> describing{nullptr};
 
 // The text of a panic. Points into the exception, which stays alive: nobody will ever catch it.
@@ -113,9 +112,9 @@ void describe(panic_text& out, const G* gp) {
     out.text = "weft::goexit met a noexcept function";
     return;
   }
-  describing.store(gp, WEFT_ORDER(PN1, relaxed));       // order: PN1 read back by the same goroutine
+  describing.store(gp, WEFT_ORDER(PN1, relaxed));  // order: PN1 relaxed, read by the same goroutine
   describe_exception(out);
-  describing.store(nullptr, WEFT_ORDER(PN1, relaxed));  // order: PN1
+  describing.store(nullptr, WEFT_ORDER(PN1, relaxed));  // order: PN1 relaxed, as above
 }
 
 void print(printer& out, const panic_text& panic) {

@@ -12,8 +12,8 @@ namespace weft::rt {
 
 namespace {
 
-constexpr int kShownAtEachEnd = 50;   // [DG-3]
-constexpr int kMaxFrames = 1 << 20;   // ends a walk over a corrupt stack
+constexpr int kShownAtEachEnd = 50;  // [DG-3]
+constexpr int kMaxFrames = 1 << 20;  // ends a walk over a corrupt stack
 
 traceback_level level;  // constant after start-up
 atomic<line_finder> finder{nullptr};
@@ -36,8 +36,16 @@ class stack_walk {
 // Functions of the runtime and of what carries exceptions. By their mangled names.
 bool is_runtime_function(std::string_view name) {
   constexpr std::string_view kHidden[] = {
-      "_ZN4weft2rt", "_ZNK4weft2rt", "_ZN4weft6detail", "_ZNK4weft6detail", "_ZZN4weft2rt",
-      "_ZZN4weft6detail", "weft_", "_Unwind_", "__cxa_throw", "__cxa_rethrow",
+      "_ZN4weft2rt",
+      "_ZNK4weft2rt",
+      "_ZN4weft6detail",
+      "_ZNK4weft6detail",
+      "_ZZN4weft2rt",
+      "_ZZN4weft6detail",
+      "weft_",
+      "_Unwind_",
+      "__cxa_throw",
+      "__cxa_rethrow",
       "_ZSt17rethrow_exception",
   };
   for (const std::string_view hidden : kHidden) {
@@ -185,7 +193,7 @@ bool is_runtime_frame(std::uintptr_t pc) noexcept {
 }
 
 void set_line_finder(line_finder wanted) noexcept {
-  finder.store(wanted, WEFT_ORDER(TB1, release));  // order: TB1 pairs with the acquire in print_line
+  finder.store(wanted, WEFT_ORDER(TB1, release));  // order: TB1 pairs with print_line's acquire
 }
 
 traceback_level parse_traceback_level(const char* text) noexcept {
@@ -202,7 +210,9 @@ traceback_level parse_traceback_level(const char* text) noexcept {
   return {};
 }
 
-void init_traceback_level() noexcept { level = parse_traceback_level(std::getenv("WEFTTRACEBACK")); }
+void init_traceback_level() noexcept {
+  level = parse_traceback_level(std::getenv("WEFTTRACEBACK"));
+}
 
 traceback_level current_traceback_level() noexcept { return level; }
 

@@ -45,14 +45,14 @@ void print_stack(printer& out, frame innermost, traceback_level::detail show) no
 // `created by F in goroutine N`, with its place. parent 0: a plain thread.
 void print_created_by(printer& out, const void* created_pc, std::uint64_t parent) noexcept;
 
-// The return addresses from `innermost` up, at most `limit`; returns how many. For comparing stacks.
+// The return addresses from `innermost` up, at most `limit`; returns how many. To compare stacks.
 std::size_t collect_pcs(frame innermost, std::uintptr_t* pcs, std::size_t limit) noexcept;
 
 // The frame with this return address belongs to the runtime, and is hidden from users.
 bool is_runtime_frame(std::uintptr_t pc) noexcept;
 
-// For a finder of source lines (libdw, where it is there). Must neither allocate nor lock if it is to
-// serve fatal errors. Null, the default: none.
+// For a finder of source lines (libdw, where it is there). Must neither allocate nor lock if it is
+// to serve fatal errors. Null, the default: none.
 struct source_line {
   const char* file = nullptr;
   int line = 0;

@@ -27,10 +27,10 @@ static_assert(offsetof(switch_frame, x87_control) == 4);
 static_assert(offsetof(switch_frame, rbx) == 40);
 static_assert(offsetof(switch_frame, resume) == 56);
 
-constexpr std::uint32_t kDefaultMxcsr = 0x1f80;      // all exceptions masked, round to nearest
+constexpr std::uint32_t kDefaultMxcsr = 0x1f80;       // all exceptions masked, round to nearest
 constexpr std::uint16_t kDefaultX87Control = 0x037f;  // the same, 64-bit mantissa
 
-constexpr std::uint32_t kMxcsrControl = 0xffc0;       // the low bits are sticky flags
+constexpr std::uint32_t kMxcsrControl = 0xffc0;  // the low bits are sticky flags
 
 // Compares before it loads, as the switch does.
 void load_default_fp_control() noexcept {

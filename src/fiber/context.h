@@ -49,31 +49,9 @@ using context_entry = void (*)(void* transfer);
 /// Requires: at least 256 writable bytes below stack_top, which need not be aligned.
 void make_context(context& made, void* stack_top, context_entry entry) noexcept;
 
-/// Gives the running flow the default floating-point environment, as a new context has: for a flow
-/// that begins on a stack without being switched to (C4).
+/// Gives the running flow the default floating-point environment, as a new context has: for a
+/// goroutine that begins on a stack that another one has just left (C4).
 void default_fp_control() noexcept;
-
-/// Puts the floating-point control words to what a new context starts with (C4), for a goroutine that
-/// begins on a stack that another one has just left. Compared first: loading is dear.
-inline void default_fp_environment() noexcept {
-#if defined(__x86_64__)
-  constexpr unsigned kDefaultMxcsr = 0x1f80;
-  constexpr unsigned short kDefaultX87 = 0x037f;
-  unsigned mxcsr;
-  unsigned short x87;
-  asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
-  constexpr unsigned kStatusFlags = 0x3f;  // sticky results, not control
-  if ((mxcsr & ~kStatusFlags) != kDefaultMxcsr || x87 != kDefaultX87) [[unlikely]] {
-    asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kDefaultMxcsr), "m"(kDefaultX87));
-  }
-#elif defined(__aarch64__)
-  unsigned long fpcr;
-  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
-  if (fpcr != 0) [[unlikely]] {
-    asm volatile("msr fpcr, %0" : : "r"(0ul));
-  }
-#endif
-}
 
 extern "C" {
 

@@ -1,9 +1,8 @@
 // See eh_globals.h.
 #include "fiber/eh_globals.h"
 
-#include <cxxabi.h>
-
 #include <cstddef>
+#include <cxxabi.h>
 
 namespace weft::rt {
 

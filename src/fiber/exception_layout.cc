@@ -31,28 +31,29 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* arg) {
 }
 
 // Not instrumented: a candidate may be memory that was given back.
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]]
-bool in_flight(std::uintptr_t candidate, std::uintptr_t search_begin) {
-  constexpr std::uintptr_t kBefore = offsetof(exception_header, unwind) + 16;  // with X2's count
-  if (candidate % alignof(_Unwind_Exception) != 0 || candidate < kBefore) return false;
-  if (!readable(candidate - kBefore, kBefore + sizeof(_Unwind_Exception))) return false;
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool in_flight(std::uintptr_t candidate,
+                                                                     std::uintptr_t search_begin) {
+  constexpr std::uintptr_t kHeader = offsetof(exception_header, unwind);
+  constexpr std::uintptr_t kCount = 16;  // X2's, with its padding
+  if (candidate % alignof(_Unwind_Exception) != 0 || candidate < kHeader + kCount) return false;
+  if (!readable(candidate - kHeader, sizeof(exception_header))) return false;
   auto* raised = reinterpret_cast<_Unwind_Exception*>(candidate);
-  const std::uint64_t tag = raised->exception_class;
-  if (tag != kGnuPrimary && tag != kGnuDependent) return false;
   if (header_of(raised).handlers > 0) return false;
-  if (tag == kGnuPrimary && *reinterpret_cast<int*>(candidate - kBefore) <= 0) return false;
+  if (raised->exception_class == kGnuPrimary) {
+    const std::uintptr_t references = candidate - kHeader - kCount;
+    if (!readable(references, sizeof(int))) return false;
+    if (*reinterpret_cast<const int*>(references) <= 0) return false;
+  } else if (raised->exception_class != kGnuDependent) {
+    return false;
+  }
   if (raised->private_1 != 0) return true;  // forced: there is no handling frame
   const std::uintptr_t handling_frame = raised->private_2;
   return handling_frame > search_begin && handling_frame - search_begin < kLargestStack;
 }
 
-}  // namespace
-
-namespace {
-
 // Values of DWARF's pointer encodings that the tables of g++ and clang++ use for types.
 constexpr unsigned char kOmitted = 0xff;
-constexpr unsigned char kFormatMask = 0x07;  // of the low nibble, without the sign
+constexpr unsigned char kFormatMask = 0x07;                // of the low nibble, without the sign
 constexpr unsigned char kFormat2 = 0x02, kFormat4 = 0x03;  // others take a word
 
 const unsigned char* skip_leb128(const unsigned char* at) {
@@ -69,8 +70,8 @@ std::uint64_t read_uleb128(const unsigned char* at) {
 }
 
 // Not instrumented: it reads other functions' frames.
-[[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]]
-_Unwind_Exception* search_callers() {
+[[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]] _Unwind_Exception*
+search_callers() {
   const auto begin = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   search_range range{begin, 0};
   _Unwind_Backtrace(note_frame, &range);

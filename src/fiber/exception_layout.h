@@ -2,8 +2,8 @@
 //
 // Problem. fiber/unwind.cc must hand a goexit to an exception that is on its way to a handler
 // (step 4 there). The C++ runtime has no call that names it: an exception is found through the
-// thread's state only while it is being *handled*. But the frame whose clean-up is running needs its
-// address to go on, so the address is in that frame or in a callee-saved register.
+// thread's state only while it is being *handled*. But the frame whose clean-up is running needs
+// its address to go on, so the address is in that frame or in a callee-saved register.
 //
 // find_exception_in_flight() spills those registers and looks through the frames of the clean-up,
 // innermost first, for a word that points at a live exception that nobody handles. The tests are
@@ -21,10 +21,9 @@
 //   X5 switch_value and language_data say which `catch` clause the search phase chose.
 #pragma once
 
-#include <unwind.h>
-
 #include <cstddef>
 #include <typeinfo>
+#include <unwind.h>
 
 namespace weft::rt {
 

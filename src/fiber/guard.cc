@@ -14,9 +14,9 @@
 namespace weft::rt {
 namespace {
 
-constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
-constexpr int kPidfdSelf = -10000;  // PIDFD_SELF_THREAD_GROUP's older sibling, Linux 6.14
-constexpr std::size_t kBatch = 64;  // ranges per call: 1 KiB of the caller's stack
+constexpr int kGuardInstall = 102;         // MADV_GUARD_INSTALL, Linux 6.13
+constexpr int kPidfdSelf = -10000;         // PIDFD_SELF: no descriptor needed, Linux 6.14
+constexpr std::size_t kBatch = 64;         // ranges per call: 1 KiB of the caller's stack
 constexpr std::int64_t kMapsPerGuard = 2;  // the guard, and what it splits off
 constexpr std::int64_t kDefaultMaxMaps = 65530;
 
@@ -125,7 +125,8 @@ bool guard_installer::believe(std::byte* guarded) noexcept {
   const probe_result found = probe(guarded);
   if (found == probe_result::unknown) return false;
   const bool works = found == probe_result::faults;
-  advice_.store(works ? advice::works : advice::broken, WEFT_ORDER(GD1, relaxed));  // order: GD1
+  // order: GD1 a fact about the kernel; nothing is published with it
+  advice_.store(works ? advice::works : advice::broken, WEFT_ORDER(GD1, relaxed));
   return works;
 }
 

@@ -71,8 +71,8 @@ class guard_installer {
 
   // atomic: each a fact about the kernel, learnt once
   atomic<advice> advice_{advice::untried};
-  atomic<bool> batches_{true};        // process_madvise has not been refused yet
-  atomic<std::int64_t> budget_{-1};   // mappings left for protect(); -1: not asked yet
+  atomic<bool> batches_{true};       // process_madvise has not been refused yet
+  atomic<std::int64_t> budget_{-1};  // mappings left for protect(); -1: not asked yet
   atomic<bool> warned_{false};
 };
 

@@ -8,6 +8,7 @@
 // Protocol, for a switch from `from` to `to`, both fiber_tools:
 //   1. on the old stack, last thing before weft_switch:   from.leave(to)  (or from.leave_for_good(to))
 //   2. on the new stack, first thing after weft_switch:   to.arrive()     (also first in an entry)
+//   3. TSan only, where the code that follows belongs to `to`:   to.become()
 // and around a fiber's life: attach(stack) before its first switch, detach() after its last one, from
 // another stack. The fiber that a thread was born with is adopted by adopt_thread().
 //
@@ -123,13 +124,14 @@ class fiber_tools {
 #endif
   }
 
-  /// TSan attributes what follows to this fiber. Independent of the stack: runtime code runs on
-  /// goroutines' stacks, but as its M (sched/section.h).
+  /// Step 3 of a switch: TSan attributes what follows to this fiber. Independent of the stack:
+  /// runtime code runs on goroutines' stacks, but as its M (sched/section.h).
   [[gnu::always_inline]] void become() noexcept {
 #if WEFT_TSAN
     __tsan_switch_to_fiber(tsan_fiber_, __tsan_switch_to_fiber_no_sync);
 #endif
   }
+
   /// Step 2 of a switch. Runs on: this fiber's stack.
   void arrive() noexcept {
 #if WEFT_ASAN

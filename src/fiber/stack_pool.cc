@@ -1,15 +1,13 @@
 // See stack.h. Carving reserves slots under the lock and guards them outside it: installing guards
 // takes hundreds of microseconds for a large batch, and the kernel can do several at once.
-#include "fiber/stack.h"
-
+#include <algorithm>
 #include <errno.h>
 #include <sys/mman.h>
-
-#include <algorithm>
 
 #include "base/fatal.h"
 #include "base/print.h"
 #include "fiber/sanitizer.h"
+#include "fiber/stack.h"
 #include "os/memory.h"
 
 namespace weft::rt {
@@ -120,8 +118,7 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
     fresh = carve_locked();
   }
   if (fresh.count == 0) return 0;
-  const guard_result result =
-      guards_.guard(fresh.first, kStackStride, guard_bytes(), fresh.count);
+  const guard_result result = guards_.guard(fresh.first, kStackStride, guard_bytes(), fresh.count);
 
   const std::size_t got = std::min(n, fresh.count);
   for (std::size_t i = 0; i < got; ++i) {
@@ -172,9 +169,8 @@ bool stack_pool::make_room_locked(std::size_t stacks) noexcept {
   if (stacks <= idle_room_) return true;
   std::size_t room = idle_room_ == 0 ? page_size() / sizeof *idle_ : idle_room_ * 2;
   while (room < stacks) room *= 2;
-  void* moved = idle_ == nullptr
-                    ? reserve(room * sizeof *idle_)
-                    : regrow(idle_, idle_room_ * sizeof *idle_, room * sizeof *idle_);
+  void* moved = idle_ == nullptr ? reserve(room * sizeof *idle_)
+                                 : regrow(idle_, idle_room_ * sizeof *idle_, room * sizeof *idle_);
   if (moved == nullptr) return false;
   idle_ = static_cast<std::uintptr_t*>(moved);
   idle_room_ = room;
@@ -234,7 +230,7 @@ void stack_pool::trim(std::size_t keep) noexcept {
 std::size_t stack_pool::trim_some_locked(std::size_t keep) noexcept {
   std::size_t trimmed = 0;
   while (trimmed < kTrimBatch && clean_ + keep < idle_count_) {
-    if (!drop_pages(decode(idle_[clean_]))) return 0;  // locked memory: none of it can be given back
+    if (!drop_pages(decode(idle_[clean_]))) return 0;  // locked memory: it cannot be given back
     ++clean_;
     ++trimmed;
   }

@@ -1,13 +1,12 @@
 // Forced unwinding of a goroutine and the personality of its outermost frame; see fiber/unwind.h.
 #include "fiber/unwind.h"
 
-#include <cxxabi.h>
-#include <unwind.h>
-
 #include <cstdint>
+#include <cxxabi.h>
 #include <exception>
 #include <new>
 #include <typeinfo>
+#include <unwind.h>
 
 #include "base/fatal.h"
 #include "fiber/eh_globals.h"
@@ -88,8 +87,8 @@ _Unwind_Exception* make_signal(void (*finish)(void*), void* arg) {
   auto* type = const_cast<std::type_info*>(&typeid(goexit_signal));
   void* header = abi::__cxa_init_primary_exception(object, type, nullptr);
   *static_cast<int*>(header) = 1;  // X2: one reference, ours
-  new (object) goexit_signal{finish, arg, thread_eh_state()->uncaught, raised->exception_cleanup,
-                             nullptr, nullptr, false};
+  new (object) goexit_signal{
+      finish, arg, thread_eh_state()->uncaught, raised->exception_cleanup, nullptr, nullptr, false};
   raised->exception_cleanup = handler_ended;
   header_of(raised).adjusted_object = object;  // what `catch (abi::__forced_unwind& e)` calls e
   return raised;

@@ -58,6 +58,8 @@ struct alignas(64) G {
   // -- fourth line: seldom
   alignas(64) eh_state eh{};        // the exception state while not running (D6)
   std::size_t stack_size = 0;       // asked for by attrs
+  G* chain_next = nullptr;          // of the first G of a chain on a shared list: the next chain
+  std::uint32_t chain_length = 0;   // … and how many Gs it links
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

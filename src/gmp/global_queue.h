@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/counters.h"
 #include "base/fatal.h"
 #include "gmp/g.h"
 
@@ -68,7 +69,7 @@ class global_queue {
 
   G* head_ = nullptr;
   G* tail_ = nullptr;
-  atomic<std::uint32_t> size_{0};
+  shared_atomic<std::uint32_t> size_{0};
 };
 
 }  // namespace weft::rt

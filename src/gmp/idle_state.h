@@ -34,6 +34,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/counters.h"
 
 namespace weft::rt {
 
@@ -120,9 +121,9 @@ class idle_state {
   }
 
   // All three are read by every submitter and written only when Ms fall asleep or wake up.
-  alignas(64) atomic<std::int32_t> spinning_{0};
-  atomic<std::int32_t> idle_{0};
-  atomic<std::uint32_t> needspinning_{0};
+  alignas(64) shared_atomic<std::int32_t> spinning_{0};
+  shared_atomic<std::int32_t> idle_{0};
+  shared_atomic<std::uint32_t> needspinning_{0};
 };
 
 }  // namespace weft::rt

@@ -11,6 +11,7 @@
 
 #include "base/annotations.h"
 #include "base/atomic.h"
+#include "base/counters.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/note.h"
@@ -62,13 +63,13 @@ struct sched_state {
   ranked_lock gfree_lock{lock_rank::gfree};
   G* free_gs WEFT_GUARDED_BY(gfree_lock) = nullptr;
   std::uint32_t free_g_count WEFT_GUARDED_BY(gfree_lock) = 0;
-  alignas(64) atomic<std::uint64_t> goid_next{2};   // 1 is the goroutine of the first run()
-  atomic<std::int64_t> foreign_goroutines{0};       // spawned by threads without a P
+  alignas(64) shared_atomic<std::uint64_t> goid_next{2};   // 1 is the goroutine of the first run()
+  shared_atomic<std::int64_t> foreign_goroutines{0};       // spawned by threads without a P
   atomic<std::uint32_t> main_started{0};
 
   // -- plain threads asleep inside weft (sched/foreign.cc)
-  alignas(64) atomic<std::int64_t> foreign_blocked{0};
-  atomic<std::uint64_t> foreign_changes{0};
+  alignas(64) shared_atomic<std::int64_t> foreign_blocked{0};
+  shared_atomic<std::uint64_t> foreign_changes{0};
 
   std::int32_t proc_count() const {
     return procs.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, changes only in a stopped world

@@ -1,12 +1,11 @@
 // See cpu.h. The raw system call is used since it tells how many bytes it wrote.
 #include "os/cpu.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace weft::rt {
 namespace {

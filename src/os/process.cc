@@ -2,15 +2,14 @@
 // a deadlock is suspected, when a frozen thread may hold malloc's lock.
 #include "os/process.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 #include "base/atomic.h"  // WEFT_TSAN
 

@@ -1,10 +1,9 @@
 // See test_hooks.h. Parsing is by hand: this runs where malloc may not.
 #include "os/test_hooks.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string_view>
+#include <unistd.h>
 
 namespace weft::rt::os {
 

@@ -38,12 +38,12 @@ class test_hook {
 
 struct test_hooks_t {
   test_hook force_thread_eagain_count{0};  ///< so many attempts to create a thread give EAGAIN
-  test_hook force_mmap_fail_after{-1};     ///< so many reserve() succeed, then all give ENOMEM; -1 off
-  test_hook deny_guard_install{0};         ///< MADV_GUARD_INSTALL gives EINVAL
-  test_hook deny_process_madvise{0};       ///< process_madvise gives EPERM
-  test_hook pretend_qemu_guard{0};         ///< guard advice succeeds and guards nothing
-  test_hook deny_mprotect{0};              ///< mprotect of a guard gives ENOMEM
-  test_hook map_count_budget{-1};          ///< mappings that mprotect guards may use; -1: the kernel's
+  test_hook force_mmap_fail_after{-1};  ///< so many reserve() succeed, then all give ENOMEM; -1 off
+  test_hook deny_guard_install{0};      ///< MADV_GUARD_INSTALL gives EINVAL
+  test_hook deny_process_madvise{0};    ///< process_madvise gives EPERM
+  test_hook pretend_qemu_guard{0};      ///< guard advice succeeds and guards nothing
+  test_hook deny_mprotect{0};           ///< mprotect of a guard gives ENOMEM
+  test_hook map_count_budget{-1};       ///< mappings that mprotect guards may use; -1: the kernel's
 
   void reset() noexcept;
 };

@@ -78,7 +78,6 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
   next->tools.attach(next->stk.lo, next->stk.hi);
   default_fp_control();
   take_over(mp, next, inherit_time);
-  default_fp_environment();
   return true;
 }
 

@@ -41,7 +41,8 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   G* next = pick_local(mp, mp->p, &inherit);
   mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
   leave_runtime(mp);
-  tsan_acquire(gp);
+  tsan_acquire(gp);      // from the waker,
+  tsan_acquire(object);  // or from the object, if the commit refused
 }
 
 }  // namespace weft::rt

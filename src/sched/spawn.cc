@@ -44,15 +44,22 @@ void count_goroutine(P* pp, std::int64_t n) {
                        WEFT_ORDER(PC0, relaxed));                          // order: PC0 as above
 }
 
+// The shared list is a list of chains: what one P spilled is what another takes, and nobody walks
+// over records that are in somebody else's cache while holding the lock.
+void push_chain_locked(G* first, std::uint32_t n) WEFT_REQUIRES(sched.gfree_lock) {
+  first->chain_next = sched.free_gs;
+  first->chain_length = n;
+  sched.free_gs = first;
+  sched.free_g_count += n;
+}
+
 void refill_from_shared(P* pp) {
   const scoped_lock held(sched.gfree_lock);
-  while (sched.free_gs != nullptr && pp->free_count < P::kFreeRefill) {
-    G* gp = sched.free_gs;
-    sched.free_gs = gp->schedlink;
-    --sched.free_g_count;
-    gp->schedlink = pp->free_gs;
-    pp->free_gs = gp;
-    ++pp->free_count;
+  if (G* first = sched.free_gs) {
+    sched.free_gs = first->chain_next;
+    sched.free_g_count -= first->chain_length;
+    pp->free_gs = first;
+    pp->free_count = first->chain_length;
   }
 }
 
@@ -64,15 +71,18 @@ void refill_with_new(P* pp) {
 }
 
 void spill(P* pp) {
-  const scoped_lock held(sched.gfree_lock);
-  while (pp->free_count > P::kFreeLow) {
-    G* gp = pp->free_gs;
-    pp->free_gs = gp->schedlink;
-    --pp->free_count;
-    gp->schedlink = sched.free_gs;
-    sched.free_gs = gp;
-    ++sched.free_g_count;
+  G* const first = pp->free_gs;
+  G* last = first;
+  std::uint32_t n = 1;
+  while (pp->free_count - n > P::kFreeLow) {
+    last = last->schedlink;
+    ++n;
   }
+  pp->free_gs = last->schedlink;
+  pp->free_count -= n;
+  last->schedlink = nullptr;
+  const scoped_lock held(sched.gfree_lock);
+  push_chain_locked(first, n);
 }
 
 // For threads without a P.
@@ -80,8 +90,13 @@ G* shared_g_get() {
   {
     const scoped_lock held(sched.gfree_lock);
     if (G* gp = sched.free_gs) {
-      sched.free_gs = gp->schedlink;
+      sched.free_gs = gp->chain_next;
       --sched.free_g_count;
+      if (G* rest = gp->schedlink) {
+        sched.free_g_count -= gp->chain_length - 1;
+        push_chain_locked(rest, gp->chain_length - 1);
+      }
+      gp->schedlink = nullptr;
       return gp;
     }
   }
@@ -89,10 +104,9 @@ G* shared_g_get() {
 }
 
 void shared_g_put(G* gp) {
+  gp->schedlink = nullptr;
   const scoped_lock held(sched.gfree_lock);
-  gp->schedlink = sched.free_gs;
-  sched.free_gs = gp;
-  ++sched.free_g_count;
+  push_chain_locked(gp, 1);
 }
 
 [[noreturn]] void no_stack() {

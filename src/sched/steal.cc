@@ -12,6 +12,7 @@
 // Go: runtime/proc.go stealWork, runqsteal, runqgrab
 #include <sched.h>
 
+#include "base/counters.h"
 #include "gmp/steal_order.h"
 #include "os/clock.h"
 #include "sched/sched_api.h"
@@ -28,9 +29,9 @@ bool processors_are_busy() {
   return sched.proc_count() - sched.idle.idle() > sched.cpus;
 }
 
-// About half a microsecond.
+// About a microsecond.
 void pause_for_a_while() {
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 24; ++i) {
     cpu_pause();
   }
 }
@@ -41,19 +42,16 @@ bool next_stands(P* victim, G* gp) {
   const std::uint32_t before = victim->switches.load(WEFT_ORDER(SW0, relaxed));
   const std::int64_t until = nanotime() + kNextBackoff;
   do {
-    // Seldom: every look takes the owner's cache line away from it.
     if (processors_are_busy()) {
       sched_yield();
     } else {
       pause_for_a_while();
     }
-    // order: SW0 relaxed, as above
-    if (victim->runq.peek_next() != gp ||
-        victim->switches.load(WEFT_ORDER(SW0, relaxed)) != before) {
-      return false;
-    }
   } while (nanotime() < until);
-  return true;
+  // Once, at the end: every look takes the owner's cache line away from it.
+  // order: SW0 relaxed, as above
+  return victim->runq.peek_next() == gp &&
+         victim->switches.load(WEFT_ORDER(SW0, relaxed)) == before;
 }
 
 G* steal_from(M* mp, P* victim, bool next_too) {
@@ -88,6 +86,7 @@ G* steal_work(M* mp) {
         continue;
       }
       if (G* gp = steal_from(mp, victim, last)) {
+        count_shared_write();
         return gp;
       }
     }

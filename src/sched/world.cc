@@ -156,7 +156,9 @@ void retire_p(P* pp) WEFT_REQUIRES(sched.lock) {
     const scoped_lock held(sched.gfree_lock);
     while (G* gp = pp->free_gs) {
       pp->free_gs = gp->schedlink;
-      gp->schedlink = sched.free_gs;
+      gp->schedlink = nullptr;
+      gp->chain_next = sched.free_gs;
+      gp->chain_length = 1;
       sched.free_gs = gp;
       ++sched.free_g_count;
     }

@@ -30,10 +30,7 @@ void wake_all(rt::waiter* newest_first) {
   }
 }
 
-bool commit(rt::waiter*, void* c) {
-  static_cast<core*>(c)->commit_push();
-  return true;
-}
+bool commit(rt::waiter* w, void* c) { return static_cast<core*>(c)->push(w); }
 
 }  // namespace
 
@@ -53,9 +50,7 @@ void wait_group::wait() {
     return;
   }
   rt::waiter w;
-  if (c.lock_and_push(&w)) {
-    rt::block(w, commit, &c, c.address(), rt::wait_reason::wait_group_wait);
-  }
+  rt::block(w, commit, &c, c.address(), rt::wait_reason::wait_group_wait);
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@
 //   add to zero with waiters:           take the lock bit; take the list; one compare-exchange to the
 //                                       whole word zero. Somebody may have added meanwhile: then put
 //                                       the list back
-//   wait:                               take the lock bit, push, park; the commit drops the bit
+//   wait:                               park; the commit takes the lock bit, pushes, drops it
 //
 // G1: the counter does not become zero while the lock bit is set, except by its holder: adds that
 //     would make it zero wait for the bit when the lower half is not zero.
@@ -45,14 +45,15 @@ class wait_group_core {
       if (c < 0 || c > INT32_MAX) {
         return {true, nullptr};
       }
-      if (c == 0 && low(s) != 0) {
+      if (c == 0 && low(s) != 0 && !WEFT_MUTANT("zero-without-lock")) {
         if (try_lock(s)) {
           return add_locked(n);
         }
         continue;
       }
-      // order: WG1 acq_rel: release to wait(), acquire so that the last one passes all on
-      if (state_.compare_exchange_strong(s, with_count(s, c), WEFT_ORDER(WG1, acq_rel),
+      // order: WG1 release to zero() and push(), and to add_locked(), which passes it on to the waiters.
+      // No acquire: as a read-modify-write it continues the sequences of those before it
+      if (state_.compare_exchange_strong(s, with_count(s, c), WEFT_ORDER(WG1, release),
                                          WEFT_ORDER(WG0, relaxed))) {
         return {false, nullptr};
       }
@@ -64,9 +65,10 @@ class wait_group_core {
     return count(state_.load(WEFT_ORDER(WG1, acquire))) == 0;  // order: WG1 pairs with add()
   }
 
-  // First half of a wait: leaves w in the list and the lock bit set. False: the counter is zero.
-  // Not inlined: g++ would warn that the address of a local outlives it, which block() prevents.
-  [[nodiscard, gnu::noinline]] bool lock_and_push(Waiter* w) {
+  // Called once the waiter is off its stack, so that the bit is held for an instant and not across a
+  // switch (or the page fault of a new stack). False: the counter is zero, and nobody has seen w.
+  // After true the waiter may be gone, and the object with it.
+  [[nodiscard]] bool push(Waiter* w) {
     for (;;) {
       // order: WG1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
@@ -76,15 +78,11 @@ class wait_group_core {
       if (try_lock(s)) {
         w->next = list_.get();
         list_.set(w);
+        // order: WG2 release publishes the list to the next holder of the bit
+        state_.fetch_add(kWaiter - kLock, WEFT_COMMIT_ORDER(WG2, release));
         return true;
       }
     }
-  }
-
-  // Second half, once the waiter is off its stack. The object may be gone right afterwards.
-  void commit_push() {
-    // order: WG2 release publishes the list to the next holder of the bit
-    state_.fetch_add(kWaiter - kLock, WEFT_COMMIT_ORDER(WG2, release));
   }
 
   void* address() { return &state_; }
@@ -117,13 +115,14 @@ class wait_group_core {
       std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
       const std::int64_t c = count(s) + n;
       const bool last = c == 0;
-      if (last) {
+      if (last && !WEFT_MUTANT("list-emptied-too-late")) {
         list_.set(nullptr);  // after the exchange the object is not ours to touch
       }
       const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
       // order: WG1, WG2 acq_rel: release of the counter to wait() and of the bit to its next holder
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
                                          WEFT_ORDER(WG0, relaxed))) {
+        if (WEFT_MUTANT("list-emptied-too-late") && last) list_.set(nullptr);
         return {c < 0, last ? waiters : nullptr};
       }
       if (last) {

@@ -45,7 +45,7 @@ void start_counting() {
 
 // Long enough for a goroutine that runs to be seen, on a busy machine too.
 bool anybody_counts() {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
   const long before = ticks;
   while (std::chrono::steady_clock::now() < until) {
     if (ticks != before) {
@@ -221,7 +221,7 @@ class Exit : public testing::TestWithParam<int> {
  protected:
   // A few times over, since most of this is about who is where at that moment.
   void expect(const char* child, int status, const std::string& output) {
-    for (int i = 0; i < weft::test::scaled(10, 2); ++i) {
+    for (int i = 0; i < weft::test::scaled(4, 2); ++i) {
       const child_result r =
           run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
       ASSERT_EQ(r.status, status) << r.output;

@@ -1,15 +1,14 @@
 #include "crash/child.h"
 
+#include <chrono>
+#include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <sstream>
 #include <vector>
 
 namespace crash {

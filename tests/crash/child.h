@@ -7,15 +7,14 @@
 namespace crash {
 
 struct outcome {
-  std::string err;     // standard error
-  std::string out;     // standard output
+  std::string err;       // standard error
+  std::string out;       // standard output
   int exit_status = -1;  // -1 if it did not exit by itself
   int signal = 0;
-  bool hung = false;   // had to be killed
+  bool hung = false;  // had to be killed
 };
 
 // `environment`: NAME=value, added to ours.
-outcome run_program(const std::string& name,
-                    std::initializer_list<const char*> environment = {});
+outcome run_program(const std::string& name, std::initializer_list<const char*> environment = {});
 
 }  // namespace crash

@@ -1,10 +1,9 @@
 // What a dying program says, and how it dies. Each test runs a child process (crash/programs/) and
 // compares its standard error with what Go would print; C++'s frames and types take Go's places.
-#include <gtest/gtest.h>
-#include <signal.h>
-
 #include <cstddef>
+#include <gtest/gtest.h>
 #include <initializer_list>
+#include <signal.h>
 #include <string>
 #include <string_view>
 
@@ -35,10 +34,10 @@ void expect_crash(const outcome& o, const std::string& pattern) {
   EXPECT_FALSE(o.hung);
   EXPECT_TRUE(matches(o, pattern));
 }
-#define EXPECT_CRASH(o, pattern)  \
-  do {                            \
-    SCOPED_TRACE("the report");   \
-    expect_crash(o, pattern);     \
+#define EXPECT_CRASH(o, pattern) \
+  do {                           \
+    SCOPED_TRACE("the report");  \
+    expect_crash(o, pattern);    \
   } while (false)
 
 std::string join(std::initializer_list<std::string_view> parts) {
@@ -57,7 +56,7 @@ std::string panic(std::string_view text) {
   return join({"^panic: ", text, "\n\ngoroutine [0-9]+ \\[running\\]:\n"});
 }
 
-// --- panics ---------------------------------------------------------------------------------------
+// --- panics -------------------------------------------------------------------------------------
 
 TEST(Panic, StandardException) {
   const outcome o = run_program("panic_std_exception");
@@ -76,7 +75,9 @@ TEST(Panic, InMain) {
   EXPECT_EQ(count(o.err, "created by"), 0u) << o.err;
 }
 
-TEST(Panic, OursHasNoType) { EXPECT_CRASH(run_program("panic_error"), panic("send on closed channel")); }
+TEST(Panic, OursHasNoType) {
+  EXPECT_CRASH(run_program("panic_error"), panic("send on closed channel"));
+}
 TEST(Panic, OfWaitGroup) {
   EXPECT_CRASH(run_program("panic_wait_group"), panic("sync: negative WaitGroup counter"));
 }
@@ -92,8 +93,10 @@ TEST(Panic, EveryLineIsIndented) {
                panic("app::custom_error: first line\n\tsecond line"));
 }
 
-TEST(Panic, TheLambdaIsNamedEvenIfInlined) {
-  EXPECT_TRUE(matches(run_program("panic_int"), frame("panic_int_main::(\\{lambda#1\\}|\\$_[0-9]+)::operator\\(\\)")));
+TEST(Panic, TheLambdaIsNamedOnceInlinedOrNot) {
+  const outcome o = run_program("panic_int");
+  EXPECT_TRUE(matches(o, frame("panic_int_main::(\\{lambda#1\\}|\\$_[0-9]+)::operator\\(\\)")));
+  EXPECT_EQ(count(o.err, "\npanic_int_main::"), 1u) << o.err;
 }
 
 TEST(Panic, LongStacksAreCutInTheMiddle) {
@@ -110,7 +113,9 @@ TEST(Panic, OnASmallStack) {
   EXPECT_TRUE(matches(o, frame("app::leaf")));
 }
 
-TEST(Panic, Rethrown) { EXPECT_CRASH(run_program("panic_rethrown"), panic("std::out_of_range: .*")); }
+TEST(Panic, Rethrown) {
+  EXPECT_CRASH(run_program("panic_rethrown"), panic("std::out_of_range: .*"));
+}
 TEST(Panic, InAHandler) {
   EXPECT_CRASH(run_program("panic_in_handler"), panic("std::logic_error: second"));
 }
@@ -158,7 +163,7 @@ TEST(Panic, NotIfSomebodyCatches) {
   EXPECT_EQ(o.err, "");
 }
 
-// --- WEFTTRACEBACK --------------------------------------------------------------------------------
+// --- WEFTTRACEBACK ------------------------------------------------------------------------------
 
 TEST(Traceback, None) {
   const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=none"});
@@ -172,7 +177,8 @@ TEST(Traceback, AllGoroutines) {
 TEST(Traceback, System) {
   const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=system"});
   EXPECT_CRASH(o, "goroutine [0-9]+ gp=0x[0-9a-f]+ m=[0-9]+ mp=0x[0-9a-f]+ \\[running\\]:\n");
-  EXPECT_TRUE(matches(o, "weft_goroutine_entry\\(\\.\\.\\.\\)\n\t.* sp=0x[0-9a-f]+ pc=0x[0-9a-f]+\n"));
+  EXPECT_TRUE(
+      matches(o, "weft_goroutine_entry\\(\\.\\.\\.\\)\n\t.* sp=0x[0-9a-f]+ pc=0x[0-9a-f]+\n"));
 }
 TEST(Traceback, Crash) {
   const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=crash"});
@@ -180,7 +186,7 @@ TEST(Traceback, Crash) {
   EXPECT_EQ(o.signal, SIGABRT);
 }
 
-// --- std::terminate -------------------------------------------------------------------------------
+// --- std::terminate -----------------------------------------------------------------------------
 
 TEST(Terminate, NoexceptFunction) {
   const outcome o = run_program("terminate_noexcept");
@@ -200,7 +206,7 @@ TEST(Terminate, ElsewhereTheStandardHandlerRuns) {
   EXPECT_EQ(count(o.err, "panic:"), 0u);
 }
 
-// --- goexit ---------------------------------------------------------------------------------------
+// --- goexit -------------------------------------------------------------------------------------
 
 constexpr const char* kNoGoroutines =
     "fatal error: no goroutines \\(main called runtime\\.Goexit\\) - deadlock!\n";
@@ -213,8 +219,7 @@ void expect_output(const char* program, const std::string& text) {
 
 TEST(Goexit, OnMain) { EXPECT_CRASH(run_program("goexit_main"), join({"^", kNoGoroutines})); }
 TEST(Goexit, OnMainOthersFinishFirst) {
-  EXPECT_CRASH(run_program("goexit_main_others_finish"),
-               join({"^done\ndone\n", kNoGoroutines}));
+  EXPECT_CRASH(run_program("goexit_main_others_finish"), join({"^done\ndone\n", kNoGoroutines}));
 }
 TEST(Goexit, OnMainAnotherExits) {
   const outcome o = run_program("goexit_main_another_exits");
@@ -224,9 +229,7 @@ TEST(Goexit, RunsDestructors) { expect_output("goexit_destructors", "inner\noute
 TEST(Goexit, CannotBeSwallowed) {
   expect_output("goexit_catch_all", "inner\nhandler\nouter\njoined\n");
 }
-TEST(Goexit, HandlersMayPark) {
-  expect_output("goexit_handler_parks", "inner\nhandler\njoined\n");
-}
+TEST(Goexit, HandlersMayPark) { expect_output("goexit_handler_parks", "inner\nhandler\njoined\n"); }
 TEST(Goexit, ResumesAfterARecoveredPanic) {
   expect_output("goexit_recovered_panic_resumes", "inner\nrecovered\nouter\njoined\n");
 }
@@ -241,13 +244,14 @@ TEST(Goexit, UnrecoveredPanicInAHandlerCrashes) {
                "^inner\npanic: std::runtime_error: from the handler\n\ngoroutine ");
 }
 TEST(Goexit, ThroughNoexcept) {
-  EXPECT_CRASH(run_program("goexit_through_noexcept"), "panic: .*weft::goexit met a noexcept function\n");
+  EXPECT_CRASH(run_program("goexit_through_noexcept"),
+               "panic: .*weft::goexit met a noexcept function\n");
 }
 TEST(Goexit, OnAPlainThread) {
   EXPECT_CRASH(run_program("goexit_on_a_plain_thread"), "^fatal error: runtime\\.Goexit called ");
 }
 
-// --- fatal errors ---------------------------------------------------------------------------------
+// --- fatal errors -------------------------------------------------------------------------------
 
 constexpr const char* kAsleep = "^fatal error: all goroutines are asleep - deadlock!\n\n";
 
@@ -261,10 +265,10 @@ TEST(Deadlock, EverybodyIsListed) {
   const outcome o = run_program("deadlock_two");
   EXPECT_CRASH(o, kAsleep);
   EXPECT_TRUE(matches(o, "\n\ngoroutine 1 \\[sync\\.WaitGroup\\.Wait\\]:\n"));
-  EXPECT_TRUE(matches(o, join({"\n\ngoroutine [2-9] \\[sync\\.WaitGroup\\.Wait\\] \\{name: sleeper\\}:\n",
-                               frame("weft::wait_group::wait"),
-                               frame("\\(anonymous\\)::wait_forever"),
-                               "created by .* in goroutine 1\n"})));
+  EXPECT_TRUE(
+      matches(o, join({"\n\ngoroutine [2-9] \\[sync\\.WaitGroup\\.Wait\\] \\{name: sleeper\\}:\n",
+                       frame("weft::wait_group::wait"), frame("\\(anonymous\\)::wait_forever"),
+                       "created by .* in goroutine 1\n"})));
 }
 TEST(Deadlock, LockedMain) {
   EXPECT_CRASH(run_program("deadlock_locked_main"),
@@ -294,13 +298,15 @@ TEST(Resources, ThreadLimit) {
                "^runtime: program exceeds 1-thread limit\nfatal error: thread exhaustion\n\n");
 }
 TEST(Resources, NoThread) {
-  EXPECT_CRASH(run_program("many_goroutines", {"WEFT_TEST_FORCE=force_thread_eagain_count=1000000"}),
-               "^runtime: failed to create new OS thread \\(have [0-9]+ already; errno=11\\)\n"
-               "runtime: may need to increase max user processes \\(ulimit -u\\)\n"
-               "fatal error: newosproc\n\n");
+  EXPECT_CRASH(
+      run_program("many_goroutines", {"WEFT_TEST_FORCE=force_thread_eagain_count=1000000"}),
+      "^runtime: failed to create new OS thread \\(have [0-9]+ already; errno=11\\)\n"
+      "runtime: may need to increase max user processes \\(ulimit -u\\)\n"
+      "fatal error: newosproc\n\n");
 }
 TEST(Resources, ThreadAtTheThirdAttempt) {
-  const outcome o = run_program("caught_after_all", {"WEFT_TEST_FORCE=force_thread_eagain_count=2"});
+  const outcome o =
+      run_program("caught_after_all", {"WEFT_TEST_FORCE=force_thread_eagain_count=2"});
   EXPECT_EQ(o.exit_status, 5) << o.err;
 }
 TEST(Resources, NoMemoryAtAll) {
@@ -312,11 +318,13 @@ TEST(Resources, NoMemoryForMoreStacks) {
                "runtime: cannot .*errno=12\\)\n(runtime: .*\n)*fatal error: out of memory");
 }
 
-// --- the reporting itself ---------------------------------------------------------------------------
+// --- the reporting itself -----------------------------------------------------------------------
 
 TEST(Fatal, RuntimeFaultsShowEverything) {
   const outcome o = run_program("fatal_on_goroutine");
-  EXPECT_CRASH(o, "^fatal error: a bug of ours\n\ngoroutine 1 gp=0x[0-9a-f]+ m=[0-9]+ mp=.* \\[running\\]:\n");
+  EXPECT_CRASH(
+      o,
+      "^fatal error: a bug of ours\n\ngoroutine 1 gp=0x[0-9a-f]+ m=[0-9]+ mp=.* \\[running\\]:\n");
   EXPECT_TRUE(matches(o, "weft::rt::fatal\\(\\.\\.\\.\\)\n"));
 }
 TEST(Fatal, BeforeTheRuntimeHasStarted) {
@@ -324,7 +332,8 @@ TEST(Fatal, BeforeTheRuntimeHasStarted) {
   EXPECT_CRASH(o, "^fatal error: a bug\n\tof ours\n");
 }
 TEST(Fatal, CheckNamesItsPlace) {
-  EXPECT_CRASH(run_program("check_fails"), "^fatal error: it must hold \\(deadlock\\.cc:[0-9]+\\)\n");
+  EXPECT_CRASH(run_program("check_fails"),
+               "^fatal error: it must hold \\(deadlock\\.cc:[0-9]+\\)\n");
 }
 TEST(Fatal, FailureWhileReporting) {
   const outcome o = run_program("fatal_in_fatal");

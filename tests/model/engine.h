@@ -29,13 +29,14 @@
 namespace weft::model {
 
 struct options {
-  int preemptions = 2;     // per execution; WEFT_MODEL_DEEPER=n in the environment adds n
-  bool stale = true;       // loads may return old values; false = interleavings only
-  int rereads = 1;         // a load may return the same old value this many times again
-  int spurious = 0;        // futex sleepers that may wake for no reason, per execution
-  int timeouts = 1;        // timed sleeps that may end although somebody else could run
-  bool try_locks = false;  // the scenario calls try_lock() of a ranked_lock
-  int max_steps = 2000;    // more is reported as a livelock
+  int preemptions = 2;      // per execution; WEFT_MODEL_DEEPER=n in the environment adds n
+  bool stale = true;        // loads may return old values; false = interleavings only
+  int old_loads = 1 << 20;  // loads that do, per execution
+  int rereads = 1;          // a load may return the same old value this many times again
+  int spurious = 0;         // futex sleepers that may wake for no reason, per execution
+  int timeouts = 1;         // timed sleeps that may end although somebody else could run
+  bool try_locks = false;   // the scenario calls try_lock() of a ranked_lock
+  int max_steps = 2000;     // more is reported as a livelock
 };
 
 int deeper();  // WEFT_MODEL_DEEPER
@@ -79,7 +80,8 @@ struct modelled_thread {
   const void* waits_for = nullptr;
   const char* waits_in = "";
   bool timed = false, wakes_spuriously = false;
-  bool service = false;  // may be asleep at the end
+  bool service = false;        // may be asleep at the end
+  std::uint8_t yields_to = 0;  // a yielded thread: who shall take a step before it does
   wake_reason reason = wake_reason::ready;
 
   knowledge cur;       // now
@@ -122,7 +124,7 @@ class engine {
   // As point(), before an operation on an atomic, if anybody can notice.
   void point(usage& u, bool writes);
   usage& usage_of(const void* atomic) { return usages_[atomic]; }
-  void yield();  // another thread runs here, if one can
+  void yield();  // all others who can run take a step first: two who spin do not starve a third
   // Sleeps until is_ready(arg) or, if timed or spurious, for another reason.
   wake_reason block(bool (*is_ready)(const void*), const void* arg, const char* where,
                     bool timed = false, bool spurious = false);
@@ -137,7 +139,11 @@ class engine {
 
   view seq_cst, heavy, light;  // what fences of each kind have made visible
   view& bucket(int location);  // what the futex bucket's lock has made visible
-  int weak_failures = 0;       // compare_exchange_weak that failed for no reason, this execution
+  int old_loads = 0;           // loads that have returned an old write, this execution
+  bool may_be_old() const {    // the next load may return an old write as well
+    return in_thread() && bounds_.stale && old_loads < bounds_.old_loads;
+  }
+  int weak_failures = 0;  // compare_exchange_weak that failed for no reason, this execution
 
   bool tracing() const { return tracing_; }
   void trace(const std::string& line);

@@ -56,8 +56,9 @@
 //     it where plain data depends on it.
 //  3. seq_cst loads and stores count as acquire and release. Protocols here use seq_cst fences.
 //  4. Bounds. Preemptions per execution are bounded (most bugs need one or two); a load returns the
-//     same old value at most options::rereads times again (writes become visible in the end);
-//     spurious wake-ups and time-outs are bounded; WEFT_MODEL_DEEPER=1 adds a preemption.
+//     same old value at most options::rereads times again (writes become visible in the end), and
+//     large scenarios bound the old loads altogether (options::old_loads); spurious wake-ups and
+//     time-outs are bounded; WEFT_MODEL_DEEPER=1 adds a preemption.
 //  5. Small worlds: few threads, capacity 4. That a protocol scales from there is an argument, not
 //     a result.
 //  6. cpu_pause() hands over to another thread and is not a preemption; code that spins without it

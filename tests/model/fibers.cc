@@ -63,7 +63,10 @@ int engine::pick_next() {
   if (chosen.reason == wake_reason::spurious) ++spurious_;
   for (int t = 0; t < thread_count_; ++t) {
     auto& thread = threads_[static_cast<std::size_t>(t)];
-    if (thread.state == run_state::yielded) thread.state = run_state::ready;
+    thread.yields_to &= static_cast<std::uint8_t>(~(1 << chosen.thread));
+    if (thread.state == run_state::yielded && thread.yields_to == 0) {
+      thread.state = run_state::ready;
+    }
   }
   auto& next = threads_[static_cast<std::size_t>(chosen.thread)];
   next.state = run_state::ready;
@@ -95,7 +98,14 @@ void engine::point(usage& u, bool writes) {
 
 void engine::yield() {
   if (!in_thread()) return;
-  me().state = run_state::yielded;
+  auto& t = me();
+  t.yields_to = 0;
+  for (int other = 0; other < thread_count_; ++other) {
+    if (other != current_ && runnable(threads_[static_cast<std::size_t>(other)])) {
+      t.yields_to |= static_cast<std::uint8_t>(1 << other);
+    }
+  }
+  t.state = run_state::yielded;
   point();
 }
 

@@ -52,6 +52,9 @@ class atomic {
   constexpr explicit atomic(T value) noexcept : initial_(value) {}
   atomic(const atomic&) = delete;
   atomic& operator=(const atomic&) = delete;
+  ~atomic() {  // by a modelled thread: whoever comes later comes too late
+    if (engine::get().in_thread()) ended_ = true;
+  }
 
   T load(std::memory_order order) const {
     engine& e = enter(false);
@@ -108,6 +111,7 @@ class atomic {
     engine& e = engine::get();
     renew(e);
     e.point(*usage_, writes);
+    e.check(!ended_, "an atomic is used after its end");
     if (e.in_thread()) e.tick();
     return e;
   }
@@ -203,6 +207,7 @@ class atomic {
   mutable int location_ = 0, size_ = 0, capacity_ = 0;
   mutable write* history_ = nullptr;
   mutable usage* usage_ = nullptr;
+  bool ended_ = false;
 };
 
 // A compare-exchange that succeeds reads the newest write, as every read-modify-write. One that

@@ -30,6 +30,9 @@ class cell {
  public:
   constexpr cell() noexcept = default;
   constexpr explicit cell(T value) noexcept : value_(value) {}
+  ~cell() {  // by a modelled thread: its end is a write
+    if (engine::get().in_thread()) access_.on_write();
+  }
   T get() const {
     access_.on_read();
     return value_;

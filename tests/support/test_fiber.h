@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <utility>
-
 #include <sys/mman.h>
+#include <utility>
 
 #include "fiber/context.h"
 #include "fiber/sanitizer.h"
@@ -37,6 +36,7 @@ class fiber {
   void* resume(void* transfer) {
     instance() = this;
     resumer_tools_.adopt_thread();
+    tsan_release(&instance());
     tsan_release(&own_);  // whoever resumes a fiber is ordered before what it does next …
     resumer_tools_.leave(tools_);
     tools_.become();
@@ -47,9 +47,10 @@ class fiber {
   }
 
   void* yield(void* transfer) {
+    fiber_tools to = resumer_tools_;  // read before the release: the resumer writes it
+    tools_.leave(to);
     tsan_release(&resumer_);  // … and the other way round
-    tools_.leave(resumer_tools_);
-    resumer_tools_.become();
+    to.become();
     void* answer = weft_switch(&own_, &resumer_, transfer);
     tools_.arrive();
     tsan_acquire(&own_);
@@ -71,14 +72,16 @@ class fiber {
   }
 
   static void start(void* transfer) {
+    tsan_acquire(&instance());
     fiber* self = instance();
     self->tools_.arrive();
     tsan_acquire(&self->own_);
     self->body_(transfer);
     self->finished_ = true;
+    fiber_tools to = self->resumer_tools_;
+    self->tools_.leave_for_good(to);
     tsan_release(&self->resumer_);
-    self->tools_.leave_for_good(self->resumer_tools_);
-    self->resumer_tools_.become();
+    to.become();
     weft_switch(&self->own_, &self->resumer_, nullptr);
     __builtin_trap();
   }

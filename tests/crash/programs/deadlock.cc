@@ -1,7 +1,7 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
-#include <weft/weft.h>
-
 #include <functional>
+
+#include <weft/weft.h>
 
 #include "base/fatal.h"
 #include "base/print.h"

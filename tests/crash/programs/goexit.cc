@@ -1,10 +1,10 @@
 // goexit: what it runs, what cannot stop it, and what is left of a program whose main did it.
-#include <weft/weft.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+
+#include <weft/weft.h>
 
 #include "crash/programs/program.h"
 
@@ -116,7 +116,8 @@ CRASH_PROGRAM(goexit_recovered_panic_resumes) {
             } catch (...) {
               throw std::runtime_error("from the handler");
             }
-          }();
+          }
+          ();
         } catch (...) {
           say("recovered");
         }
@@ -154,6 +155,4 @@ CRASH_PROGRAM(goexit_by_exception_ptr) {
       },
       3);
 }
-CRASH_PROGRAM(goexit_on_a_plain_thread) {
-  weft::goexit();
-}
+CRASH_PROGRAM(goexit_on_a_plain_thread) { weft::goexit(); }

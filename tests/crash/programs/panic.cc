@@ -1,13 +1,13 @@
 // Exceptions that nobody catches, of every kind.
-#include <weft/panic.h>
-#include <weft/weft.h>
-
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <weft/panic.h>
+#include <weft/weft.h>
 
 #include "crash/programs/program.h"
 
@@ -76,7 +76,9 @@ struct throwing_error : std::exception {
 }  // namespace app
 
 CRASH_PROGRAM(panic_std_exception) { return app::in_goroutine(app::outer); }
-CRASH_PROGRAM(panic_in_main) { return weft::run([] { app::outer(); }); }
+CRASH_PROGRAM(panic_in_main) {
+  return weft::run([] { app::outer(); });
+}
 CRASH_PROGRAM(panic_error) {
   return app::in_goroutine([] { throw weft::panic_error("send on closed channel"); });
 }
@@ -171,7 +173,12 @@ CRASH_PROGRAM(panic_many) {
 
 // main returns while another goroutine panics: whichever comes first, no report is cut short.
 CRASH_PROGRAM(panic_races_with_return) {
-  return weft::run([] { weft::go(app::outer); weft::gosched(); }, {.max_procs = 2});
+  return weft::run(
+      [] {
+        weft::go(app::outer);
+        weft::gosched();
+      },
+      {.max_procs = 2});
 }
 
 CRASH_PROGRAM(terminate_noexcept) {

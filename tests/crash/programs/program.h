@@ -14,7 +14,7 @@ struct program {
 }  // namespace crash
 
 // CRASH_PROGRAM(name) { … return status; }
-#define CRASH_PROGRAM(NAME)                                       \
-  static int NAME##_main();                                       \
+#define CRASH_PROGRAM(NAME)                                         \
+  static int NAME##_main();                                         \
   static const ::crash::program NAME##_program(#NAME, NAME##_main); \
   static int NAME##_main()

@@ -3,12 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <limits>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 
 #include "base/readable.h"
 
@@ -27,7 +26,8 @@ TEST(Print, Numbers) {
     out.udec(std::numeric_limits<std::uint64_t>::max()).chr(' ');
     out.hex(0).chr(' ').hex(0xdeadbeef).chr(' ').hex(~std::uint64_t{0});
   }
-  EXPECT_EQ(text, "0 -1 -9223372036854775808 18446744073709551615 0x0 0xdeadbeef 0xffffffffffffffff");
+  EXPECT_EQ(text,
+            "0 -1 -9223372036854775808 18446744073709551615 0x0 0xdeadbeef 0xffffffffffffffff");
 }
 
 TEST(Print, Indented) {
@@ -66,8 +66,8 @@ TEST(Print, WritesToANonBlockingPipeCompletely) {
 
 TEST(Readable, TellsMappedFromUnmapped) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* memory = static_cast<char*>(
-      mmap(nullptr, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* memory =
+      static_cast<char*>(mmap(nullptr, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   const auto at = reinterpret_cast<std::uintptr_t>(memory);
   ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
   errno = 77;

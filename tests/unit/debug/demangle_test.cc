@@ -1,7 +1,6 @@
 #include "debug/demangle.h"
 
 #include <gtest/gtest.h>
-
 #include <stdexcept>
 #include <string>
 #include <typeinfo>

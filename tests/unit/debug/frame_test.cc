@@ -1,12 +1,12 @@
 // Walks of stacks: one's own, parked ones, through signal handlers, and over garbage.
 #include "debug/frame.h"
 
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <unwind.h>
-
 #include <algorithm>
 #include <cstdint>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unwind.h>
 #include <vector>
 
 #include "support/test_fiber.h"
@@ -100,9 +100,13 @@ test::fiber* parked = nullptr;
   parked->yield(nullptr);
   sink = 2;
 }
+// With a frame that is found through a saved register.
 [[gnu::noinline]] void park_below() {
+  const std::size_t n = 100 + static_cast<std::size_t>(sink);
+  auto* memory = static_cast<volatile char*>(__builtin_alloca(n));
+  memory[n / 2] = 3;
   park_here();
-  sink = 3;
+  sink = memory[n / 2];
 }
 
 bool within(std::uintptr_t pc, void (*function)()) {
@@ -134,12 +138,21 @@ TEST(Frame, ContextThatHasNotStarted) {
   f.resume(nullptr);
 }
 
-walk_result in_handler;
+walk_result in_handler;  // its memory is there before the signal
+
+void on_signal(int) {
+  frame f = this_frame();
+  do {
+    in_handler.addresses.push_back(f.pc);
+  } while (in_handler.addresses.size() < in_handler.addresses.capacity() &&
+           step(f) == frame_step::ok);
+}
 
 TEST(Frame, ThroughASignalHandler) {
   struct sigaction action = {};
   struct sigaction before = {};
-  action.sa_handler = [](int) { in_handler = walk(this_frame()); };
+  in_handler.addresses.reserve(1000);
+  action.sa_handler = on_signal;
   sigaction(SIGUSR1, &action, &before);
   const walk_result outside = walk(this_frame());
   raise(SIGUSR1);
@@ -149,6 +162,55 @@ TEST(Frame, ThroughASignalHandler) {
   ASSERT_GT(in_handler.addresses.size(), outside.addresses.size());
   EXPECT_TRUE(std::equal(outside.addresses.rbegin(), outside.addresses.rend() - 1,
                          in_handler.addresses.rbegin()));
+}
+
+// A function that is interrupted at its very first instruction: the one before it is no part of it.
+extern "C" void weft_test_trap();
+#if defined(__x86_64__)
+#define TRAP_INSTRUCTION "ud2"
+constexpr std::uintptr_t kTrapSize = 2;
+#else
+#define TRAP_INSTRUCTION ".inst 0"
+constexpr std::uintptr_t kTrapSize = 4;
+#endif
+asm(".text\n"
+    ".p2align 4\n"
+    "nop\n"
+    ".type weft_test_trap, %function\n"
+    ".globl weft_test_trap\n"
+    "weft_test_trap:\n"
+    ".cfi_startproc\n" TRAP_INSTRUCTION
+    "\n"
+    "ret\n"
+    ".cfi_endproc\n"
+    ".size weft_test_trap, . - weft_test_trap\n");
+
+void on_trap(int, siginfo_t*, void* arg) {
+  in_handler.addresses.clear();
+  on_signal(0);
+  mcontext_t& machine = static_cast<ucontext_t*>(arg)->uc_mcontext;
+#if defined(__x86_64__)
+  machine.gregs[REG_RIP] += kTrapSize;
+#else
+  machine.pc += kTrapSize;
+#endif
+}
+
+TEST(Frame, InterruptedAtTheFirstInstruction) {
+  struct sigaction action = {};
+  struct sigaction before = {};
+  in_handler.addresses.reserve(1000);
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = on_trap;
+  sigaction(SIGILL, &action, &before);
+  const walk_result outside = walk(this_frame());
+  weft_test_trap();
+  sigaction(SIGILL, &before, nullptr);
+  const pcs& found = in_handler.addresses;
+  const auto trap = reinterpret_cast<std::uintptr_t>(&weft_test_trap);
+  EXPECT_NE(std::find(found.begin(), found.end(), trap), found.end());
+  ASSERT_GT(found.size(), outside.addresses.size());
+  EXPECT_TRUE(std::equal(outside.addresses.rbegin(), outside.addresses.rend() - 1, found.rbegin()));
 }
 
 TEST(Frame, GarbageEndsTheWalk) {

@@ -1,7 +1,6 @@
 #include "debug/traceback.h"
 
 #include <gtest/gtest.h>
-
 #include <string>
 
 namespace weft::rt {

@@ -1,12 +1,11 @@
 // fiber/context.h, C2: the stack can be unwound at every single instruction of a switch, as preemption
 // signals and profilers need. The processor's single-step flag raises SIGTRAP after each instruction;
 // the handler walks the stack. x86-64 only.
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unwind.h>
-
-#include <cstdint>
 
 #include "fiber/context.h"
 #include "support/test_fiber.h"

@@ -1,13 +1,12 @@
 // fiber/context.h: what survives a switch, what a new context starts with, and that unwinders cope.
 #include "fiber/context.h"
 
-#include <gtest/gtest.h>
-#include <unwind.h>
-
 #include <cfenv>
 #include <cstddef>
 #include <cstdint>
+#include <gtest/gtest.h>
 #include <memory>
+#include <unwind.h>
 #include <vector>
 
 #include "support/test_fiber.h"
@@ -312,7 +311,7 @@ struct walk {
 
 _Unwind_Reason_Code note_frame(_Unwind_Context* frame, void* arg) {
   auto* functions = static_cast<std::vector<void*>*>(arg);
-  if (functions->size() > 200) return _URC_NORMAL_STOP;   // ran away
+  if (functions->size() > 200) return _URC_NORMAL_STOP;  // ran away
   if (_Unwind_GetIP(frame) == 0) return _URC_NO_REASON;  // past the outermost frame
   functions->push_back(reinterpret_cast<void*>(_Unwind_GetRegionStart(frame)));
   return _URC_NO_REASON;

@@ -1,9 +1,8 @@
 // fiber/eh_globals.h: goroutines that park while they handle exceptions do not see each other's.
 #include "fiber/eh_globals.h"
 
-#include <gtest/gtest.h>
-
 #include <exception>
+#include <gtest/gtest.h>
 #include <memory>
 #include <string>
 #include <thread>

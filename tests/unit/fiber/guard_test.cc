@@ -1,18 +1,17 @@
 // fiber/guard.h: every method really guards, and every fallback is taken when it must be.
 #include "fiber/guard.h"
 
+#include <cstddef>
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <signal.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cstddef>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "fiber/stack.h"

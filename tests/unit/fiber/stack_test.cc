@@ -1,20 +1,19 @@
 // fiber/stack.h: the pool. Guards have their own tests (guard_test.cc).
 #include "fiber/stack.h"
 
-#include <errno.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <errno.h>
 #include <fstream>
+#include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <string>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "fiber/sanitizer.h"
@@ -52,7 +51,8 @@ std::size_t resident_pages(const std::byte* lo, const std::byte* hi) {
   const auto bytes = static_cast<std::size_t>(hi - lo);
   std::vector<unsigned char> map(bytes / page_size());
   EXPECT_EQ(mincore(const_cast<std::byte*>(lo), bytes, map.data()), 0);
-  return static_cast<std::size_t>(std::count_if(map.begin(), map.end(), [](int x) { return x & 1; }));
+  return static_cast<std::size_t>(
+      std::count_if(map.begin(), map.end(), [](int x) { return x & 1; }));
 }
 
 TEST_F(StackTest, GivesAtLeastOneAndAtMostWhatWasAskedFor) {
@@ -145,7 +145,10 @@ TEST_F(StackTest, TrimReturnsThePagesOfIdleStacks) {
   const auto again = take_all(pool, 39);
   EXPECT_EQ(again[0].hi, taken[38].hi) << "order is kept";
   EXPECT_EQ(again[0].hi[-1], std::byte{0});
-  again[0].hi[-1] = std::byte{1};
+  for (const stack& each : again) each.hi[-1] = std::byte{1};
+  pool.give(again.data(), again.size());
+  pool.trim();
+  for (const stack& each : again) EXPECT_EQ(resident_pages(each.lo, each.hi), 0u) << "once more";
 }
 
 TEST_F(StackTest, TrimSparesTheHottest) {
@@ -155,7 +158,8 @@ TEST_F(StackTest, TrimSparesTheHottest) {
   pool.give(taken.data(), taken.size());
   pool.trim(10);
   for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(resident_pages(taken[i].lo, taken[i].hi), 0u) << i;
-  for (std::size_t i = 30; i < 40; ++i) EXPECT_EQ(resident_pages(taken[i].lo, taken[i].hi), 1u) << i;
+  for (std::size_t i = 30; i < 40; ++i)
+    EXPECT_EQ(resident_pages(taken[i].lo, taken[i].hi), 1u) << i;
 }
 
 TEST_F(StackTest, ColoursSpreadAndStayInTheTopPage) {
@@ -236,6 +240,10 @@ TEST_F(StackTest, SizedStacksHaveTheSizeAskedFor) {
     pool.give_sized(made);
     EXPECT_EQ(pool.stats().sized, 0u);
   }
+  const stack large = pool.take_sized(std::size_t{16} << 20);
+  large.hi[-1] = std::byte{1};
+  EXPECT_EQ(resident_pages(large.lo, large.hi), 1u) << "no huge pages";
+  pool.give_sized(large);
   EXPECT_FALSE(pool.take_sized(SIZE_MAX));
   EXPECT_EQ(errno, ENOMEM);
 }

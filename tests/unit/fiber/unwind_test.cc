@@ -1,11 +1,10 @@
 // goexit by forced unwinding, on a context of its own: destructors, handlers that swallow, handlers
-// that throw, nesting, exception state. The sink of uncaught exceptions is tested by child processes.
+// that throw, nesting, exception state. Uncaught exceptions are tested by child processes.
 #include "fiber/unwind.h"
 
 #include <cxxabi.h>
-#include <gtest/gtest.h>
-
 #include <exception>
+#include <gtest/gtest.h>
 #include <stdexcept>
 #include <string>
 

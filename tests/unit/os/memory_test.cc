@@ -1,12 +1,11 @@
 // os/memory.h and os/test_hooks.h.
 #include "os/memory.h"
 
+#include <cstddef>
+#include <cstdlib>
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-
-#include <cstddef>
-#include <cstdlib>
 
 #include "os/test_hooks.h"
 
@@ -87,7 +86,8 @@ TEST_F(MemoryTest, HooksAreReadFromText) {
 TEST_F(MemoryTest, AMisspeltHookEndsTheProcess) {
   EXPECT_EXIT(os::apply_test_hooks("deny_gaurd_install=1"), testing::ExitedWithCode(3),
               "unknown or malformed entry: deny_gaurd_install=1");
-  EXPECT_EXIT(os::apply_test_hooks("deny_mprotect=yes"), testing::ExitedWithCode(3), "deny_mprotect");
+  EXPECT_EXIT(os::apply_test_hooks("deny_mprotect=yes"), testing::ExitedWithCode(3),
+              "deny_mprotect");
 }
 
 }  // namespace

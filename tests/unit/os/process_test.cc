@@ -1,16 +1,15 @@
 // os/process.h, os/cpu.h, os/clock.h: what the kernel says about this process.
 #include "os/process.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
+#include <latch>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <latch>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "os/clock.h"
@@ -49,11 +48,13 @@ TEST(ProcessTest, GettidIsTheKernels) {
 TEST(ProcessTest, AProcessWithoutThreadsHasOneTask) { EXPECT_EQ(count_tasks(), 1); }
 
 TEST(ProcessTest, CountsEveryThread) {
-  with_threads(5, [] {}, [] { EXPECT_EQ(count_tasks(), 6); });
+  with_threads(
+      5, [] {}, [] { EXPECT_EQ(count_tasks(), 6); });
 }
 
 TEST(ProcessTest, CountsMoreThreadsThanOneDirectoryReadHolds) {
-  with_threads(300, [] {}, [] { EXPECT_EQ(count_tasks(), 301); });
+  with_threads(
+      300, [] {}, [] { EXPECT_EQ(count_tasks(), 301); });
 }
 
 TEST(ProcessTest, LeavesOutIoUringWorkers) {
@@ -85,7 +86,8 @@ TEST(CpuTest, CountsTheAffinityMask) {
     CPU_SET(first, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     EXPECT_EQ(affinity_cpus(), 1);
-  }).join();
+  })
+      .join();
 }
 
 TEST(ClockTest, IsTheMonotonicClock) {

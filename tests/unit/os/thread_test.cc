@@ -2,11 +2,10 @@
 #include "os/thread.h"
 
 #include <errno.h>
+#include <future>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
-
-#include <future>
 
 #include "os/clock.h"
 #include "os/test_hooks.h"

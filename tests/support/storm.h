@@ -1,0 +1,48 @@
+// Stress tests: seeded and time-boxed. WEFT_STRESS_SECONDS is the time of one test, over all numbers
+// of Ps (default 5); what a test counts must balance whenever it is told to end.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+
+#include "support/fixture.h"
+#include "support/seed.h"
+
+namespace weft::test {
+
+class storm : public over_procs {
+ protected:
+  static constexpr int kNumbersOfPs = 4;
+
+  // How long one number of Ps may take.
+  static std::chrono::milliseconds duration() {
+    const char* text = std::getenv("WEFT_STRESS_SECONDS");
+    const double seconds = text != nullptr ? std::atof(text) : 5.0;
+    return std::chrono::milliseconds(static_cast<long>(seconds * 1000 / kNumbersOfPs));
+  }
+
+  void SetUp() override {
+    seed();
+    over_procs::SetUp();
+    end_ = test_clock::now() + duration();
+  }
+
+  // For the storm's members; asks the clock only now and then.
+  bool blowing() {
+    if (over_.load(std::memory_order_relaxed)) {
+      return false;
+    }
+    if (asked_.fetch_add(1, std::memory_order_relaxed) % 64 == 0 && test_clock::now() > end_) {
+      over_.store(true, std::memory_order_relaxed);
+    }
+    return true;
+  }
+
+ private:
+  test_clock::time_point end_;
+  std::atomic<bool> over_{false};
+  std::atomic<unsigned> asked_{0};
+};
+
+}  // namespace weft::test

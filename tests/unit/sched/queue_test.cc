@@ -1,0 +1,150 @@
+// sched/queue.cc: where a runnable goroutine goes. [RQ-1], [RQ-2], [GQ-3]; X8.
+// No M exists here: the test plays the only one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "gmp/sched.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+namespace {
+
+class Queue : public testing::Test {
+ protected:
+  // Runnable goroutines that nobody will run.
+  std::vector<G*> make(std::size_t n) {
+    std::vector<G*> out;
+    for (std::size_t i = 0; i < n; ++i) {
+      gs_.push_back(std::make_unique<G>());
+      gs_.back()->transition<g_status::idle, g_status::dead>();
+      gs_.back()->transition<g_status::dead, g_status::runnable>();
+      out.push_back(gs_.back().get());
+    }
+    return out;
+  }
+  void put(G* gp, bool next = false) { queue_put(m_.get(), p_.get(), gp, next); }
+  G* pop_global() {
+    const scoped_lock held(sched.lock);
+    return sched.runq.pop();
+  }
+  void TearDown() override {
+    while (pop_global() != nullptr) {
+    }
+  }
+
+  std::unique_ptr<M> m_ = std::make_unique<M>();
+  std::unique_ptr<P> p_ = std::make_unique<P>();
+  std::vector<std::unique_ptr<G>> gs_;
+};
+
+// X8. [RQ-2] the 257th put moves exactly the oldest 128 and itself, in order
+TEST_F(Queue, OverflowMovesHalfAndItself) {
+  const auto gs = make(kRunQueueSize + 1);
+  for (std::uint32_t i = 0; i < kRunQueueSize; ++i) put(gs[i]);
+  EXPECT_TRUE(sched.runq.empty()) << "they fit";
+  EXPECT_EQ(p_->runq.size(), kRunQueueSize);
+  put(gs[kRunQueueSize]);
+  const std::uint32_t half = kRunQueueSize / 2;
+  EXPECT_EQ(sched.runq.size(), half + 1);
+  EXPECT_EQ(p_->runq.size(), half);
+  for (std::uint32_t i = 0; i < half; ++i) ASSERT_EQ(pop_global(), gs[i]);
+  EXPECT_EQ(pop_global(), gs[kRunQueueSize]);
+  EXPECT_EQ(pop_global(), nullptr);
+  for (std::uint32_t i = half; i < kRunQueueSize; ++i) ASSERT_EQ(p_->runq.pop(), gs[i]);
+  EXPECT_TRUE(p_->runq.empty());
+}
+
+// Overflows follow each other at the tail of the global queue.
+TEST_F(Queue, OverflowsKeepTheirOrder) {
+  const std::size_t n = kRunQueueSize * 4;
+  const auto gs = make(n);
+  for (G* gp : gs) put(gp);
+  std::size_t seen = 0;
+  std::vector<G*> order;
+  while (G* gp = pop_global()) order.push_back(gp);
+  while (G* gp = p_->runq.pop()) order.push_back(gp);
+  for (G* gp : order) {
+    ++seen;
+    EXPECT_EQ(gp->schedlink, nullptr);
+  }
+  EXPECT_EQ(seen, n);
+  std::sort(order.begin(), order.end());
+  EXPECT_EQ(std::unique(order.begin(), order.end()), order.end()) << "each exactly once";
+}
+
+#ifndef WEFT_CHAOS  // which does without runnext half of the time
+// [RQ-1] the newest is next; the one that it displaces goes to the tail
+TEST_F(Queue, NextDisplacesToTheTail) {
+  const auto gs = make(4);
+  put(gs[0]);
+  put(gs[1], true);
+  put(gs[2], true);
+  put(gs[3], true);
+  EXPECT_EQ(p_->runq.peek_next(), gs[3]);
+  bool inherit = false;
+  EXPECT_EQ(take_local(p_.get(), &inherit), gs[0]) << "a slice begins with the ring";
+  EXPECT_FALSE(inherit);
+  // order: owner's own counter
+  p_->switches.store(1, std::memory_order_relaxed);
+  EXPECT_EQ(take_local(p_.get(), &inherit), gs[3]);
+  EXPECT_TRUE(inherit) << "[RQ-5] the slice goes on";
+  EXPECT_EQ(take_local(p_.get(), &inherit), gs[1]);
+  EXPECT_FALSE(inherit);
+  EXPECT_EQ(take_local(p_.get(), &inherit), gs[2]);
+  EXPECT_EQ(take_local(p_.get(), &inherit), nullptr);
+}
+
+// A full ring and a full runnext: the displaced one overflows.
+TEST_F(Queue, NextOverflows) {
+  const auto gs = make(kRunQueueSize + 2);
+  for (std::uint32_t i = 0; i < kRunQueueSize; ++i) put(gs[i]);
+  put(gs[kRunQueueSize], true);
+  EXPECT_TRUE(sched.runq.empty());
+  put(gs[kRunQueueSize + 1], true);
+  EXPECT_EQ(sched.runq.size(), kRunQueueSize / 2 + 1);
+  EXPECT_EQ(p_->runq.peek_next(), gs[kRunQueueSize + 1]);
+  for (std::uint32_t i = 0; i < kRunQueueSize / 2; ++i) ASSERT_EQ(pop_global(), gs[i]);
+  EXPECT_EQ(pop_global(), gs[kRunQueueSize]);
+}
+#endif
+
+// Every kLongestSlice switches the ring goes before runnext, so that a chain of hand-overs ends.
+TEST_F(Queue, SlicesEnd) {
+  const auto gs = make(2);
+  for (const std::uint32_t switches : {0u, 1u, kLongestSlice - 1, kLongestSlice, 7 * kLongestSlice}) {
+    put(gs[0]);
+    EXPECT_EQ(p_->runq.put_next(gs[1]), nullptr);
+    // order: owner's own counter
+    p_->switches.store(switches, std::memory_order_relaxed);
+    bool inherit = false;
+    const bool over = switches % kLongestSlice == 0;
+    EXPECT_EQ(take_local(p_.get(), &inherit), over ? gs[0] : gs[1]) << switches;
+    EXPECT_EQ(inherit, !over);
+    EXPECT_EQ(take_local(p_.get(), &inherit), over ? gs[1] : gs[0]) << switches;
+    EXPECT_FALSE(inherit);
+  }
+}
+
+// [GQ-3] the first is returned, the rest of the share goes to the ring, in order
+TEST_F(Queue, GlobalBatch) {
+  for (const std::int32_t procs : {1, 2, 4}) {
+    const auto gs = make(10);
+    const scoped_lock held(sched.lock);
+    // order: nobody else exists
+    sched.procs.store(procs, std::memory_order_relaxed);
+    for (G* gp : gs) sched.runq.push_back(gp);
+    const std::uint32_t n = global_batch(10, static_cast<std::uint32_t>(procs), kRunQueueSize);
+    EXPECT_EQ(global_batch_get(p_.get()), gs[0]);
+    EXPECT_EQ(p_->runq.size(), n - 1);
+    EXPECT_EQ(sched.runq.size(), 10 - n);
+    for (std::uint32_t i = 1; i < n; ++i) EXPECT_EQ(p_->runq.pop(), gs[i]);
+    for (std::uint32_t i = n; i < 10; ++i) EXPECT_EQ(sched.runq.pop(), gs[i]);
+  }
+  sched.procs.store(0, std::memory_order_relaxed);  // order: nobody else exists
+}
+
+}  // namespace
+}  // namespace weft::rt
