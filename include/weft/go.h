@@ -10,7 +10,7 @@
 namespace weft {
 
 /// Attributes of a new goroutine. The name appears in dumps; a stack size of 0 is the default
-/// (256 KiB reserved, committed page by page).
+/// (256 KiB reserved, committed page by page), and less than 32 KiB is taken for 32 KiB.
 struct attrs {
   std::string_view name = {};
   std::size_t stack_size = 0;

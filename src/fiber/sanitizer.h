@@ -17,9 +17,11 @@
 // (a lock, a wake-up) says so by tsan_release(x) … tsan_acquire(x).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/atomic.h"  // WEFT_TSAN
+#include "base/fatal.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WEFT_ASAN 1
@@ -65,6 +67,23 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace weft::rt {
 
+#if WEFT_TSAN
+/// g++'s TSan has room for about 8,000 threads and fibers and dies without a word on why. Say so
+/// before. clang++'s takes many times as many.
+inline void count_fiber(int n) noexcept {
+#if !defined(__clang__)
+  constexpr int kMost = 8000;
+  static constinit std::atomic<int> live{0};
+  // order: a statistic, nothing is published
+  if (live.fetch_add(n, std::memory_order_relaxed) >= kMost && n > 0) {
+    fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");
+  }
+#else
+  (void)n;
+#endif
+}
+#endif
+
 /// What the tools need to know about one stack; empty in products.
 class fiber_tools {
  public:
@@ -76,6 +95,7 @@ class fiber_tools {
     fake_stack_ = nullptr;
 #endif
 #if WEFT_TSAN
+    count_fiber(1);
     tsan_fiber_ = __tsan_create_fiber(0);
 #endif
 #if WEFT_VALGRIND
@@ -86,6 +106,7 @@ class fiber_tools {
   /// The end of a fiber that will not be switched to again. Runs on: another stack.
   void detach() noexcept {
 #if WEFT_TSAN
+    count_fiber(-1);
     __tsan_destroy_fiber(tsan_fiber_);
     tsan_fiber_ = nullptr;
 #endif

@@ -9,7 +9,7 @@
 //     complete: null | waiter | abandoned ──exchange──► done; a waiter found there is the caller's to
 //               wake, an abandoned object is the caller's to clean up
 //
-// CP1  complete() publishes everything the finisher wrote; enlist() and done() acquire it when they
+// CP1  complete() publishes everything the finisher wrote; done() and abandon() acquire it when they
 //      find the mark. Otherwise a joiner that arrives late reads results half written.
 // CP2  enlist() publishes the waiter node; complete() acquires it. Otherwise the finisher reads a
 //      node that is not yet filled in.
@@ -38,9 +38,9 @@ class completion {
   // park; the waiter looks at done() afterwards.
   [[nodiscard]] bool enlist(Waiter* w) {
     Waiter* expected = nullptr;
-    // order: CP2 release publishes *w to complete(); CP1 acquire when it has ended already
+    // order: CP2 release publishes *w to complete(). Relaxed on failure: done() acquires
     return word_.compare_exchange_strong(expected, w, WEFT_COMMIT_ORDER(CP2, release),
-                                         WEFT_COMMIT_ORDER(CP1, acquire));
+                                         WEFT_ORDER(CP0, relaxed));
   }
 
   // Nobody will wait. False: it has ended already, and what is left is the caller's.
@@ -54,7 +54,7 @@ class completion {
 
   // Ends it. Returns the waiter that must be woken, null, or what abandoned() recognises.
   [[nodiscard]] Waiter* complete() {
-    // order: CP1 release to done()/enlist(); CP2 acquire of the waiter that enlist() published
+    // order: CP1 release to done()/abandon(); CP2 acquire of the waiter that enlist() published
     return word_.exchange(mark(kDone), merge(WEFT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
   }
   // The same from a runtime section, where TSan has been told beforehand (base/atomic.h).

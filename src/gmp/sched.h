@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/note.h"
+#include "gmp/foreign_count.h"
 #include "gmp/global_queue.h"
 #include "gmp/idle_state.h"
 #include "gmp/m.h"
@@ -68,8 +69,7 @@ struct sched_state {
   atomic<std::uint32_t> main_started{0};
 
   // -- plain threads asleep inside weft (sched/foreign.cc)
-  alignas(64) shared_atomic<std::int64_t> foreign_blocked{0};
-  shared_atomic<std::uint64_t> foreign_changes{0};
+  alignas(64) foreign_count foreign;
 
   std::int32_t proc_count() const {
     return procs.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, changes only in a stopped world

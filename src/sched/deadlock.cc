@@ -7,9 +7,7 @@
 // everything has been quiet for a while (idle.cc), and with a growing pause if plain threads are
 // about.
 //
-// D1: a report is never wrong. The count of blocked threads and the number of tasks must agree, and
-// neither may have moved while they were read: otherwise a thread that was just being woken, or
-// that had just created another, would be overlooked (see foreign.cc for who counts when).
+// D1: a report is never wrong. How that is kept while threads come and go: gmp/foreign_count.h.
 //
 // Go: runtime/proc.go checkdead
 #include "base/fatal.h"
@@ -20,25 +18,6 @@
 namespace weft::rt {
 
 namespace {
-
-// order: FB1 acquire; pairs with count_blocked() in foreign.cc
-std::int64_t blocked_threads() {
-  return sched.foreign_blocked.load(WEFT_ORDER(FB1, acquire));  // order: FB1, see above
-}
-std::uint64_t blocked_changes() {
-  return sched.foreign_changes.load(WEFT_ORDER(FB1, acquire));  // order: FB1, see above
-}
-
-// Nobody outside can wake anybody. [D1]
-bool no_thread_can_act(std::int32_t ms) {
-  const std::uint64_t changes = blocked_changes();
-  const std::int64_t blocked = blocked_threads();
-  const int tasks = count_tasks();
-  if (tasks < 0 || tasks != ms + blocked) {
-    return false;
-  }
-  return count_tasks() == tasks && blocked_changes() == changes && blocked_threads() == blocked;
-}
 
 bool anything_runnable() {
   if (!sched.runq.empty()) {
@@ -67,7 +46,7 @@ bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
   return running == 0 && !sched.stopping && !process_is_exiting() &&
-         (live_goroutines() > 0 || blocked_threads() > 0);
+         (live_goroutines() > 0 || sched.foreign.blocked() > 0);
 }
 
 void check_dead() {
@@ -75,7 +54,7 @@ void check_dead() {
     return;
   }
   WEFT_CHECK(!anything_runnable(), "checkdead: runnable g");
-  if (!no_thread_can_act(sched.m_count)) {
+  if (!sched.foreign.nobody_can_act(sched.m_count, count_tasks)) {
     return;
   }
   // order: relaxed, set long ago by whoever waits now

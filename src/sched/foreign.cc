@@ -6,10 +6,7 @@
 // go: so one of the two sees the other, and no fence is needed. [IJ]
 //
 // Those asleep here are counted, because the deadlock check has to tell a thread that waits for
-// goroutines from one that may still act. The waiter counts itself once it is published; the waker
-// takes it off *before* it wakes it. So at every moment a thread that is on its way out, or not yet
-// surely asleep, counts as one that may act: a report may come late, never wrongly. (The count may
-// be negative for a moment.) foreign_changes tells the check that something moved while it looked.
+// goroutines from one that may still act (gmp/foreign_count.h).
 #include "sched/foreign.h"
 
 #include "sched/sched_api.h"
@@ -17,29 +14,26 @@
 
 namespace weft::rt {
 
-namespace {
-
-void count_blocked(std::int64_t n) {
-  // order: FB1 release with the acquire in check_dead(): a change is seen no later than its effects
-  sched.foreign_changes.fetch_add(1, WEFT_ORDER(FB1, acq_rel));  // order: FB1
-  sched.foreign_blocked.fetch_add(n, WEFT_ORDER(FB1, acq_rel));  // order: FB1
-}
-
-}  // namespace
-
 void block_thread(waiter& w, commit_fn commit, void* arg) {
   ensure_started();
   watch_thread_exit();
   if (!commit(&w, arg)) {
     return;
   }
-  count_blocked(1);
-  look_for_deadlock_soon();  // the last M may have fallen asleep before this thread counted
+  sched.foreign.falls_asleep();
+  if (!WEFT_MUTANT("sleeper-looks-not")) {
+    look_for_deadlock_soon();  // the last M may have fallen asleep before this thread counted
+  }
   w.event.sleep();
 }
 
 void wake_thread(waiter* w) {
-  count_blocked(-1);
+  if (WEFT_MUTANT("woken-before-counted")) {
+    w->event.wake();
+    sched.foreign.is_woken();
+    return;
+  }
+  sched.foreign.is_woken();
   w->event.wake();
 }
 

@@ -7,6 +7,7 @@
 // the shared counter about sixteen times, and small programs still see small ids.
 //
 // Go: runtime/proc.go newproc1, gfget, gfput
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +26,9 @@ namespace weft::rt {
 namespace {
 
 constexpr std::uint64_t kMaxGoidBlock = std::uint64_t{1} << 20;
+
+// Runtime code, the loader's lazy binding and a signal frame have to fit, whatever was asked for.
+constexpr std::size_t kSmallestStack = 32 * 1024;
 
 std::uint64_t next_goid(P* pp) {
   if (pp->goid_next == pp->goid_end) [[unlikely]] {
@@ -134,6 +138,11 @@ G* g_free_get(P* pp) {
   pp->free_gs = gp->schedlink;
   --pp->free_count;
   gp->schedlink = nullptr;
+  // The next one may come from another P's cache; the next spawn will want the three lines that a
+  // birth writes.
+  __builtin_prefetch(pp->free_gs, 1);
+  __builtin_prefetch(reinterpret_cast<std::byte*>(pp->free_gs) + 64, 1);
+  __builtin_prefetch(reinterpret_cast<std::byte*>(pp->free_gs) + 128, 1);
   return gp;
 }
 
@@ -179,7 +188,7 @@ void stack_give(P* pp, const stack& s, bool standard) {
 // Runs on: the stack of whoever switches to gp.
 [[gnu::noinline]] void bind_stack(P* pp, G* gp) {
   if (gp->custom_stack) {
-    gp->stk = the_stacks.take_sized(gp->stack_size);
+    gp->stk = the_stacks.take_sized(std::max(gp->stack_size, kSmallestStack));
   } else {
     if (pp->stack_count == 0) {
       pp->stack_count = static_cast<std::uint32_t>(the_stacks.take(pp->stacks, P::kStackCache / 2));

@@ -97,6 +97,8 @@ inline void count_switch(P* pp) {
       if (G* first = pp->runq.peek(0)) {
         // A hint: a thief may be running it by now, and then the address is merely old.
         __builtin_prefetch(__atomic_load_n(&first->ctx.sp, __ATOMIC_RELAXED));  // order: hint
+        __builtin_prefetch(first->inline_closure);  // if it has not started yet
+        __builtin_prefetch(&first->goid);
       }
     }
   }

@@ -115,14 +115,13 @@ class wait_group_core {
       std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
       const std::int64_t c = count(s) + n;
       const bool last = c == 0;
-      if (last && !WEFT_MUTANT("list-emptied-too-late")) {
+      if (last) {
         list_.set(nullptr);  // after the exchange the object is not ours to touch
       }
       const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
       // order: WG1, WG2 acq_rel: release of the counter to wait() and of the bit to its next holder
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
                                          WEFT_ORDER(WG0, relaxed))) {
-        if (WEFT_MUTANT("list-emptied-too-late") && last) list_.set(nullptr);
         return {c < 0, last ? waiters : nullptr};
       }
       if (last) {

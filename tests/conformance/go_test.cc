@@ -151,7 +151,7 @@ TEST_P(Go, ClosuresOfAnySize) {
     spawn_sized<64, 64>();
     spawn_sized<65, 8>();
     spawn_sized<1000, 8>();
-    spawn_sized<100000, 8>();
+    spawn_sized<30000, 8>();
     spawn_sized<1, 32>();
     spawn_sized<1, 128>();
     spawn_sized<4000, 256>();

@@ -167,6 +167,15 @@ void runtime::sleeper(world& w, const char* text, int i) {
       note::is_woken, &mp->park);
 }
 
+void runtime::watcher(world& w, const char* text, int i) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp] {
+    rt::sched.lock.lock();
+    rt::sleep_for_p_unlock(mp);
+    loop(mp);
+  });
+}
+
 void runtime::spares(world& w, int i) {
   static const char* const kNames[kMs] = {"M0", "M1", "M2", "M3", "M4", "M5"};
   for (; i < kMs && ms_[i] != nullptr; ++i) {

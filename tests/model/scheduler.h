@@ -47,6 +47,7 @@ class runtime {
   void serve(world& w, const char* name, int m);    // holds a P: looks for work
   void dry(world& w, const char* name, int m);      // holds a P, has found nothing, may not spin
   void sleeper(world& w, const char* name, int m);  // idles: sleeps, then looks for work
+  void watcher(world& w, const char* name, int m);  // idles, but is not asleep yet
   void spares(world& w, int m);                     // m and following: for start_thread()
 
   // A goroutine that runs on m makes another one runnable. [SP-2]
@@ -62,7 +63,7 @@ class runtime {
   rt::P* ps_[kPs + 1] = {};
 };
 
-// The kernel's tasks of this process: how many count_tasks() finds (completion_model.cc).
+// The kernel's tasks of this process: how many count_tasks() finds (deadlock_model.cc).
 extern std::function<int()> tasks;
 
 }  // namespace weft::model

@@ -66,7 +66,7 @@ static void check_books(std::ostringstream& out) {
     out << b.records << " goroutine records exist, " << b.free_records << " are on free lists\n";
   }
   // order: a statistic; nobody blocks any more
-  if (const auto n = rt::sched.foreign_blocked.load(std::memory_order_relaxed); n != 0) {
+  if (const auto n = rt::sched.foreign.blocked(); n != 0) {
     out << n << " plain threads are counted as blocked\n";
   }
 }
