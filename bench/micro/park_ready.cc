@@ -2,6 +2,7 @@
 // other in turn. A round trip is two wakes, two parks and two switches.
 
 #include <benchmark/benchmark.h>
+
 #include <weft/weft.h>
 
 #include "sched/park.h"

@@ -1,11 +1,10 @@
 // The local run queue: owner operations with the plain stores of a lone P and with the atomics that
 // thieves require, and a steal of half the ring.
 
-#include <benchmark/benchmark.h>
-
-#include <memory>
-
 #include "gmp/run_queue.h"
+
+#include <benchmark/benchmark.h>
+#include <memory>
 
 namespace {
 

@@ -1,6 +1,7 @@
 // An uncontended wait group inside a goroutine: nobody ever has to park.
 
 #include <benchmark/benchmark.h>
+
 #include <weft/weft.h>
 
 namespace {

@@ -5,12 +5,11 @@
 // A program is called as `NAME PROCS SIZE...` and prints one line `METRIC VALUE` per figure. The Go
 // twins do the same through workload/report/report.go; keep the two in step.
 
-#include <time.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <time.h>
 
 namespace bench {
 

@@ -13,9 +13,9 @@ namespace weft::rt {
 
 #ifdef WEFT_COUNT_LOCKS
 
-// By all threads since start. Not the seam: statistics of test builds.
-inline std::atomic<std::uint64_t> lock_acquisitions{0};
-inline std::atomic<std::uint64_t> shared_writes{0};
+// By all threads since start.
+inline std::atomic<std::uint64_t> lock_acquisitions{0};  // not the seam: a statistic of test builds
+inline std::atomic<std::uint64_t> shared_writes{0};      // not the seam: a statistic of test builds
 
 inline void count_lock() {
   lock_acquisitions.fetch_add(1, std::memory_order_relaxed);  // order: statistic

@@ -73,7 +73,7 @@ namespace weft::rt {
 inline void count_fiber(int n) noexcept {
 #if !defined(__clang__)
   constexpr int kMost = 8000;
-  static constinit std::atomic<int> live{0};
+  static constinit std::atomic<int> live{0};  // not the seam: a count of the tool's resources
   // order: a statistic, nothing is published
   if (live.fetch_add(n, std::memory_order_relaxed) >= kMost && n > 0) {
     fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");

@@ -77,7 +77,8 @@ void look_for_deadlock_soon() {
   }
   if (chosen == nullptr) {
     check_dead();  // there never was an M
-  } else if (!chosen->poked && chosen->nextp == nullptr) {
+  } else if ((!chosen->poked || WEFT_MUTANT("poked-twice")) &&
+             (chosen->nextp == nullptr || WEFT_MUTANT("poked-with-p"))) {
     chosen->poked = true;
     chosen->park.wake();
   }

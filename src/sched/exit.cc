@@ -109,7 +109,7 @@ WEFT_NO_TSAN void finish_goexit(void*) {
 }
 
 // User code: apart, so that TSan's call stack of the goroutine begins here.
-[[gnu::noinline]] void run_body(G* gp, void (*body)(void*), belongings owned, void* ended,
+[[gnu::noinline]] void run_body(G* gp, void (*body)(void*), const belongings& owned, void* ended,
                                 [[maybe_unused]] void* stack_tag) {
   tsan_acquire(gp);
   tsan_acquire(stack_tag);  // its last user's frames are gone

@@ -142,7 +142,8 @@ void reset_spinning(M* mp) {
 void hand_p_unlock(M* mp, P* pp) {
   WEFT_CHECK(mp->nextp == nullptr, "an M was handed two Ps");
   mp->nextp = pp;
-  const bool awake = mp->poked;  // its note is set already; it will see nextp
+  // Its note is set already: it will see nextp.
+  const bool awake = mp->poked && !WEFT_MUTANT("hand-over-ignores-poke");
   sched.lock.unlock();
   if (!awake) {
     mp->park.wake();
@@ -173,7 +174,9 @@ void sleep_for_p_unlock(M* mp) {
     pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
     if (mp->poked) {  // something changed outside: what looked alive may be dead soon
       mp->poked = false;
-      mp->park.clear();
+      if (!WEFT_MUTANT("poke-not-cleared")) {
+        mp->park.clear();
+      }
       pause = kFirstLook;
     } else {
       check_dead();
@@ -222,7 +225,7 @@ G* go_idle(M* mp) {
     sched.lock.unlock();
     return nullptr;
   }
-  if (!sched.runq.empty()) {
+  if (!sched.runq.empty() && !WEFT_MUTANT("idle-ignores-global-queue")) {
     G* gp = global_batch_get(mp->p);
     sched.lock.unlock();
     return gp;

@@ -119,7 +119,8 @@ class wait_group_core {
         list_.set(nullptr);  // after the exchange the object is not ours to touch
       }
       const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
-      // order: WG1, WG2 acq_rel: release of the counter to wait() and of the bit to its next holder
+      // order: WG3 acq_rel: pairs with WG1 in wait() and, for the bit, with WG2 of its next holder
+      // acquires earlier done()s for those who are woken
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
                                          WEFT_ORDER(WG0, relaxed))) {
         return {c < 0, last ? waiters : nullptr};

@@ -203,7 +203,7 @@ TEST_P(World, ManyPs) {
 TEST_P(World, StopsLoseNobody) {
   run([] {
     std::atomic<bool> stop{false};
-    weft::wait_group stoppers, wg;
+    weft::wait_group stoppers;
     for (int i = 0; i < 2; ++i) {
       stoppers.go([&stop] {
         while (!stop) {

@@ -4,6 +4,7 @@
 #include "gmp/arena.h"
 #include "os/process.h"
 #include "sched/park.h"
+#include "sched/spawn.h"
 #include "sched/foreign.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
@@ -63,6 +64,13 @@ void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
   block_thread(w, commit, arg);
 }
 void wake(waiter* w) { wake_thread(w); }
+
+// lock_main_thread, which brings a plain thread in, is not modelled.
+void start_main(detail::spawn_slot, const main_start&) {}
+void schedule(M*) {}
+void bind_thread(M*) {}
+void release_m(M*) {}
+void set_current_m(M*) noexcept {}
 
 constinit stack_pool the_stacks;
 void stack_pool::give(const stack*, std::size_t) noexcept {}
@@ -197,8 +205,17 @@ void runtime::spares(world& w, int i) {
 void runtime::loop(rt::M* mp) {
   rt::bound[engine::get().current()] = mp;
   for (;;) {
+    if (mp->locked_g != nullptr) {
+      rt::stop_locked_m(mp);
+      run(mp, mp->locked_g);
+      continue;
+    }
     const rt::found f = rt::find_runnable(mp);
     if (mp->spinning) rt::reset_spinning(mp);
+    if (f.gp->locked_m != nullptr && f.gp->locked_m != mp) {
+      rt::start_locked_m(mp, f.gp);
+      continue;
+    }
     run(mp, f.gp);
     ++mp->p->schedtick;
   }

@@ -1,5 +1,5 @@
 // The scheduler itself on modelled threads: src/sched/idle.cc, find_runnable.cc, world.cc, foreign.cc,
-// deadlock.cc and queue.cc compiled with WEFT_MODEL, not a retelling of them.
+// locked.cc, deadlock.cc and queue.cc compiled with WEFT_MODEL, not a retelling of them.
 //
 // What they call and what would not fit into a model is replaced in scheduler.cc: a thread is a
 // modelled thread, a goroutine is a function that runs without a stack of its own, stealing makes one

@@ -9,6 +9,7 @@
 #include <unwind.h>
 #include <vector>
 
+#include "debug/loaded_file.h"
 #include "support/test_fiber.h"
 
 namespace weft::rt {
@@ -110,8 +111,9 @@ test::fiber* parked = nullptr;
 }
 
 bool within(std::uintptr_t pc, void (*function)()) {
-  const auto start = reinterpret_cast<std::uintptr_t>(function);
-  return pc > start && pc < start + 256;
+  loaded_file file;
+  return find_loaded_file(pc - 1, file) &&
+         find_symbol(file, pc - 1).start == reinterpret_cast<std::uintptr_t>(function);
 }
 
 TEST(Frame, ParkedContext) {

@@ -72,7 +72,7 @@ class sleeper {
 // Submits in one of four ways and waits, without giving up the P, until it has run.
 class submitter {
  public:
-  submitter(std::uint64_t number, weft::wait_group& wg) : random_(number), wg_(wg) { s_.start(wg); }
+  submitter(std::uint64_t number, weft::wait_group& wg) : random_(number) { s_.start(wg); }
 
   bool hunt(int rounds) {
     bool good = weft::test::eventually([this] { return s_.asleep(); });
@@ -115,7 +115,6 @@ class submitter {
   }
 
   random_source random_;
-  weft::wait_group& wg_;
   sleeper s_;
 };
 
@@ -135,7 +134,7 @@ TEST_P(WakeUp, NoneIsLostByOneSubmitter) {
 // the last searcher is just going to sleep (needspinning).
 TEST_P(WakeUp, NoneIsLostByManySubmitters) {
   weft::run(
-      [this] {
+      [] {
         std::atomic<bool> good{true};
         weft::wait_group wg, sleepers;
         for (int i = 0; i < GetParam() - 1; ++i) {
@@ -173,7 +172,7 @@ TEST_P(WakeUp, EverythingFallsAsleep) {
         wg.wait();
       },
       {.max_procs = GetParam()});
-  EXPECT_TRUE(weft::test::eventually_hogging([this] {
+  EXPECT_TRUE(weft::test::eventually_hogging([] {
     return sched.idle.spinning() == 0 && sched.idle.idle() == GetParam();
   })) << sched.idle.spinning()
       << " spinning, " << sched.idle.idle() << " idle of " << GetParam();
