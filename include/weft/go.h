@@ -23,8 +23,7 @@ struct attrs {
 ///
 /// An empty function (null pointer, empty std::function) is a fatal error.
 template <class F, class... Args>
-  requires(!std::is_same_v<std::decay_t<F>, attrs>)
-void go(F&& f, Args&&... args) {
+requires(!std::is_same_v<std::decay_t<F>, attrs>) void go(F&& f, Args&&... args) {
   detail::spawn(nullptr, std::forward<F>(f), std::forward<Args>(args)...);
 }
 

@@ -68,8 +68,7 @@ class thread {
   thread() noexcept = default;
 
   template <class F, class... Args>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, thread>)
-  explicit thread(F&& f, Args&&... args) {
+  requires(!std::is_same_v<std::remove_cvref_t<F>, thread>) explicit thread(F&& f, Args&&... args) {
     constexpr detail::spawn_options options{{}, 0, true};
     goroutine_ = detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
   }
@@ -125,8 +124,7 @@ class jthread {
   jthread() noexcept : stop_(std::nostopstate) {}
 
   template <class F, class... Args>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, jthread>)
-  explicit jthread(F&& f, Args&&... args)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, jthread>) explicit jthread(F&& f, Args&&... args)
       : thread_(start(stop_, std::forward<F>(f), std::forward<Args>(args)...)) {}
 
   jthread(jthread&&) noexcept = default;

@@ -39,7 +39,8 @@ class wait_group {
           wait_group* self;
           ~at_end() { self->done(); }
         } const e{this};
-        std::move(f)();
+        auto g = std::move(f);  // gone before done(): its destructor may use what the waiter owns
+        std::move(g)();
       });
     } catch (...) {
       add(-1);

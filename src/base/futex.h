@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/fatal.h"
 
 #ifndef WEFT_MODEL
 #include <cerrno>
@@ -64,7 +65,9 @@ inline futex_result wait(atomic<std::uint32_t>& word, std::uint32_t expected,
   switch (call(word.address(), FUTEX_WAIT_BITSET, expected, deadline)) {
     case -EAGAIN: return futex_result::would_block;
     case -ETIMEDOUT: return futex_result::timed_out;
-    default: return futex_result::woken;
+    case 0:
+    case -EINTR: return futex_result::woken;
+    default: fatal("futex failed");  // denied or broken: waiting would become spinning
   }
 }
 

@@ -47,6 +47,12 @@ bool is_carrier(const _Unwind_Exception* raised) {
   return raised->exception_cleanup == carrier_handler_ended;
 }
 
+// The thread's block, as libstdc++ uses it. Not instrumented: every goroutine uses the block of
+// whichever thread it is on, and only that thread touches it.
+WEFT_NO_TSAN unsigned uncaught_now() { return thread_eh_state()->uncaught; }
+WEFT_NO_TSAN void count_uncaught() { ++thread_eh_state()->uncaught; }
+WEFT_NO_TSAN void forget_exceptions() { *thread_eh_state() = {}; }
+
 // The goexit's own exception object, of an exception that carries it.
 _Unwind_Exception* carried_by(_Unwind_Exception* carrier) {
   return reinterpret_cast<_Unwind_Exception*>(header_of(carrier).unexpected_handler);
@@ -68,7 +74,7 @@ void unload(_Unwind_Exception* carrier) {
   }
   const goexit_signal signal = signal_in(raised);
   signal.release(_URC_NO_REASON, raised);
-  *thread_eh_state() = {};
+  forget_exceptions();
   signal.finish(signal.arg);
   fatal("goexit: the finishing function returned");
 }
@@ -87,8 +93,8 @@ _Unwind_Exception* make_signal(void (*finish)(void*), void* arg) {
   auto* type = const_cast<std::type_info*>(&typeid(goexit_signal));
   void* header = abi::__cxa_init_primary_exception(object, type, nullptr);
   *static_cast<int*>(header) = 1;  // X2: one reference, ours
-  new (object) goexit_signal{
-      finish, arg, thread_eh_state()->uncaught, raised->exception_cleanup, nullptr, nullptr, false};
+  new (object) goexit_signal{finish,  arg,     uncaught_now(), raised->exception_cleanup,
+                             nullptr, nullptr, false};
   raised->exception_cleanup = handler_ended;
   header_of(raised).adjusted_object = object;  // what `catch (abi::__forced_unwind& e)` calls e
   return raised;
@@ -118,7 +124,7 @@ void load_on_exception_in_flight(_Unwind_Exception* overtaken) {
 // Clean-up function of a goexit_signal: a handler has destroyed it. Not noexcept: it may unwind.
 void handler_ended(_Unwind_Reason_Code reason, _Unwind_Exception* raised) {
   const goexit_signal signal = signal_in(raised);
-  if (thread_eh_state()->uncaught > signal.uncaught_before) {
+  if (uncaught_now() > signal.uncaught_before) {
     load_on_exception_in_flight(raised);
     return;
   }
@@ -134,7 +140,7 @@ void carrier_handler_ended(_Unwind_Reason_Code reason, _Unwind_Exception* raised
   unload(raised);
   const goexit_signal signal = signal_in(carried);
   raised->exception_cleanup(reason, raised);
-  if (thread_eh_state()->uncaught > signal.uncaught_before) {
+  if (uncaught_now() > signal.uncaught_before) {
     load_on_exception_in_flight(carried);
     return;
   }
@@ -147,7 +153,7 @@ void carrier_handler_ended(_Unwind_Reason_Code reason, _Unwind_Exception* raised
 
 void unwind_goroutine(void (*finish)(void*), void* arg) {
   _Unwind_Exception* raised = make_signal(finish, arg);
-  ++thread_eh_state()->uncaught;  // __cxa_begin_catch takes it off again
+  count_uncaught();  // __cxa_begin_catch takes it off again
 #if WEFT_ASAN
   __asan_handle_no_return();  // the frames below the first landing pad keep no poison
 #endif

@@ -31,9 +31,9 @@ struct alignas(64) G {
   static constexpr std::size_t kInlineClosure = 64;
 
   // -- first line: every switch. Owned by whoever owns the stack (status.h), but for status.
-  context ctx;                      // saved while not running
-  M* m = nullptr;                   // runs it; null unless running
-  G* schedlink = nullptr;           // link of the one list it is on [RQ-11]
+  context ctx;             // saved while not running
+  M* m = nullptr;          // runs it; null unless running
+  G* schedlink = nullptr;  // link of the one list it is on [RQ-11]
   atomic<g_status> status{g_status::idle};
   std::int32_t saved_errno = 0;     // errno belongs to the goroutine across a park
   void (*body)(void*) = nullptr;    // runs and destroys the closure
@@ -41,8 +41,8 @@ struct alignas(64) G {
   M* locked_m = nullptr;            // runs on this M only
   std::uint32_t closure_align = 0;  // of a closure on the heap, otherwise 0
   wait_reason reason = wait_reason::none;
-  bool joinable = false;            // a thread handle refers to it: not recycled before the join
-  bool custom_stack = false;        // stack_size counts
+  bool joinable = false;      // a thread handle refers to it: not recycled before the join
+  bool custom_stack = false;  // stack_size counts
 
   // -- second line: the callable, if it fits
   alignas(64) std::byte inline_closure[kInlineClosure];
@@ -52,14 +52,14 @@ struct alignas(64) G {
   std::uint64_t parent_goid = 0;
   const void* created_pc = nullptr;
   stack stk{};
-  completion<waiter> ended;         // for the joiner
-  const char* name = nullptr;       // heap copy, or null
+  completion<waiter> ended;    // for the joiner
+  const char* name = nullptr;  // heap copy, or null
 
   // -- fourth line: seldom
-  alignas(64) eh_state eh{};        // the exception state while not running (D6)
-  std::size_t stack_size = 0;       // asked for by attrs
-  G* chain_next = nullptr;          // of the first G of a chain on a shared list: the next chain
-  std::uint32_t chain_length = 0;   // … and how many Gs it links
+  alignas(64) eh_state eh{};       // the exception state while not running (D6)
+  std::size_t stack_size = 0;      // asked for by attrs
+  G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
+  std::uint32_t chain_length = 0;  // … and how many Gs it links
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

@@ -43,11 +43,13 @@ class idle_state {
   // Submit side, after the work is visible. True: the caller holds a spinning token and must try to
   // start an M with it, or give it back with drop_token(). Keeps I1.
   [[nodiscard]] bool claim_wake() {
-    fence(WEFT_ORDER(ID1, seq_cst));  // order: ID1 Dekker with the fence in release_p_and_look()
-    if (spinning_.load(WEFT_ORDER(ID0, relaxed)) != 0) {  // order: relaxed, the fence above orders it
+    fence(WEFT_ORDER(ID1, seq_cst));  // order: ID1 Dekker with the fence in must_look_again()
+    if (spinning_.load(WEFT_ORDER(ID0, relaxed)) !=
+        0) {  // order: relaxed, the fence above orders it
       return false;
     }
-    if (idle_.load(WEFT_ORDER(ID0, relaxed)) == 0 && !leave_request()) {  // order: relaxed, as above
+    if (idle_.load(WEFT_ORDER(ID0, relaxed)) == 0 &&
+        !leave_request()) {  // order: relaxed, as above
       return false;
     }
     std::int32_t none = 0;

@@ -27,25 +27,25 @@ struct P;
 // first thing, on its own stack (D5).
 enum class leaving : std::uint8_t {
   nothing,
-  yielded,      // put it at the tail of the local queue
-  parked,       // run its commit; if that refuses it is runnable again
-  exited,       // give back its stack and record
+  yielded,  // put it at the tail of the local queue
+  parked,   // run its commit; if that refuses it is runnable again
+  exited,   // give back its stack and record
 };
 
 using commit_fn = bool (*)(waiter*, void*);
 
 struct alignas(64) M {
   // -- owner only
-  context g0;                      // the scheduler's context while a goroutine runs
+  context g0;  // the scheduler's context while a goroutine runs
   G* curg = nullptr;
   P* p = nullptr;
-  G* left = nullptr;               // the goroutine that has just left, and what it wants
+  G* left = nullptr;  // the goroutine that has just left, and what it wants
   leaving left_wants = leaving::nothing;
   bool spinning = false;
-  commit_fn commit = nullptr;      // leaving::parked
+  commit_fn commit = nullptr;  // leaving::parked
   waiter* commit_waiter = nullptr;
   void* commit_arg = nullptr;
-  stack left_stack{};              // leaving::exited: the record may be reused already
+  stack left_stack{};  // leaving::exited: the record may be reused already
   bool left_stack_standard = true;
   [[no_unique_address]] fiber_tools left_tools;
   context discarded;               // where a context goes that nobody will resume
@@ -60,15 +60,15 @@ struct alignas(64) M {
   [[no_unique_address]] fiber_tools tools;  // of the thread's own stack, g0
 
   // -- guarded by sched.lock
-  P* nextp = nullptr;              // the P to take on waking; set before the wake-up
+  P* nextp = nullptr;  // the P to take on waking; set before the wake-up
   M* idle_prev = nullptr;
   M* idle_next = nullptr;
   M* all_next = nullptr;
   bool is_idle = false;
-  bool watches_deadlock = false;   // sleeps with a time-out to look for deadlocks again
-  bool poked = false;              // its note is set, but without a P: it shall look now
-  G* locked_g = nullptr;           // this M runs only that G
-  note park;                       // sleeps here
+  bool watches_deadlock = false;  // sleeps with a time-out to look for deadlocks again
+  bool poked = false;             // its note is set, but without a P: it shall look now
+  G* locked_g = nullptr;          // this M runs only that G
+  note park;                      // sleeps here
 
   // A locked M of lock_main_thread ends its loop when its goroutine is gone.
   bool leave_when_g_ends = false;

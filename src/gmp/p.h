@@ -39,16 +39,17 @@ struct alignas(128) P {
   G* free_gs = nullptr;
   std::uint64_t goid_next = 0;
   std::uint64_t goid_end = 0;
-  std::uint64_t goid_block = 16;            // doubles at each refill
+  std::uint64_t goid_block = 16;  // doubles at each refill
   std::uint32_t stack_count = 0;
-  bool lone = false;                        // no other P exists: nobody steals, nobody to wake
+  bool lone = false;  // no other P exists: nobody steals, nobody to wake
   M* m = nullptr;
   std::int32_t id = 0;
 
   // -- written by the owner, read by anybody
-  alignas(64) atomic<std::int64_t> goroutines{0};  // spawned minus ended here; the sum over Ps counts
+  alignas(64) atomic<std::int64_t> goroutines{
+      0};  // spawned minus ended here; the sum over Ps counts
   atomic<std::uint64_t> spawned{0};
-  atomic<std::uint32_t> switches{0};        // every switch: tells a thief that the owner is alive
+  atomic<std::uint32_t> switches{0};  // every switch: tells a thief that the owner is alive
   atomic<p_status> status{p_status::stopped};
 
   // -- written by others, read by the owner at every scheduling point
@@ -56,9 +57,9 @@ struct alignas(128) P {
 
   // -- guarded by sched.lock
   P* idle_next = nullptr;
-  M* run_m = nullptr;                       // start_the_world: the M that will take it
+  M* run_m = nullptr;  // start_the_world: the M that will take it
 
-  stack stacks[kStackCache];                // owner only: warm, LIFO
+  stack stacks[kStackCache];  // owner only: warm, LIFO
 };
 
 }  // namespace weft::rt

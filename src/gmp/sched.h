@@ -23,17 +23,18 @@
 
 namespace weft::rt {
 
-inline constexpr int kMaxProcs = 1 << 20;           // address space for the table, not a policy
-inline constexpr int kDefaultMaxThreads = 10000;    // [CN-3]
-inline constexpr std::uint32_t kFairnessTick = 61;  // every 61st slice looks at the global queue first
+inline constexpr int kMaxProcs = 1 << 20;         // address space for the table, not a policy
+inline constexpr int kDefaultMaxThreads = 10000;  // [CN-3]
+inline constexpr std::uint32_t kFairnessTick =
+    61;  // every 61st slice looks at the global queue first
 inline constexpr std::uint32_t kLongestSlice = 64;  // switches; then the ring goes before runnext
 
 struct sched_state {
   // -- read by everybody, written when the number of Ps changes (world stopped)
   alignas(64) atomic<std::int32_t> procs{0};
-  atomic<P**> all_ps{nullptr};         // kMaxProcs entries reserved; entries never change once set
-  std::int32_t cpus = 1;               // constant after boot
-  sigset_t initial_mask{};             // constant after boot: what Ms run user code with
+  atomic<P**> all_ps{nullptr};  // kMaxProcs entries reserved; entries never change once set
+  std::int32_t cpus = 1;        // constant after boot
+  sigset_t initial_mask{};      // constant after boot: what Ms run user code with
 
   // -- the idle protocol's counters, on a line of their own
   idle_state idle;
@@ -41,11 +42,11 @@ struct sched_state {
   // -- guarded by lock
   alignas(64) ranked_lock lock{lock_rank::sched};
   global_queue runq;
-  P* idle_ps WEFT_GUARDED_BY(lock) = nullptr;           // LIFO
-  M* idle_ms WEFT_GUARDED_BY(lock) = nullptr;           // LIFO, doubly linked
+  P* idle_ps WEFT_GUARDED_BY(lock) = nullptr;  // LIFO
+  M* idle_ms WEFT_GUARDED_BY(lock) = nullptr;  // LIFO, doubly linked
   M* all_ms WEFT_GUARDED_BY(lock) = nullptr;
-  M* free_ms WEFT_GUARDED_BY(lock) = nullptr;           // records of threads that were lent
-  std::int32_t ps_made WEFT_GUARDED_BY(lock) = 0;       // Ps that were ever made; they stay
+  M* free_ms WEFT_GUARDED_BY(lock) = nullptr;      // records of threads that were lent
+  std::int32_t ps_made WEFT_GUARDED_BY(lock) = 0;  // Ps that were ever made; they stay
   std::int32_t idle_m_count WEFT_GUARDED_BY(lock) = 0;
   std::int32_t locked_m_idle WEFT_GUARDED_BY(lock) = 0;  // locked Ms that wait for their goroutine
   std::int32_t m_count WEFT_GUARDED_BY(lock) = 0;        // Ms that exist or are being created
@@ -54,9 +55,10 @@ struct sched_state {
 
   // -- stopping the world (sched/world.cc)
   bool stopping WEFT_GUARDED_BY(lock) = false;
+  bool restarting WEFT_GUARDED_BY(lock) = false;     // Ps with work are on their way to their Ms
   std::int32_t stop_wait WEFT_GUARDED_BY(lock) = 0;  // Ps that have not stopped yet
   note stopped;
-  bool world_held WEFT_GUARDED_BY(lock) = false;     // somebody stops, or has stopped, the world
+  bool world_held WEFT_GUARDED_BY(lock) = false;  // somebody stops, or has stopped, the world
   waiter* world_first WEFT_GUARDED_BY(lock) = nullptr;
   waiter* world_last WEFT_GUARDED_BY(lock) = nullptr;
 
@@ -64,8 +66,8 @@ struct sched_state {
   ranked_lock gfree_lock{lock_rank::gfree};
   G* free_gs WEFT_GUARDED_BY(gfree_lock) = nullptr;
   std::uint32_t free_g_count WEFT_GUARDED_BY(gfree_lock) = 0;
-  alignas(64) shared_atomic<std::uint64_t> goid_next{2};   // 1 is the goroutine of the first run()
-  shared_atomic<std::int64_t> foreign_goroutines{0};       // spawned by threads without a P
+  alignas(64) shared_atomic<std::uint64_t> goid_next{2};  // 1 is the goroutine of the first run()
+  shared_atomic<std::int64_t> foreign_goroutines{0};      // spawned by threads without a P
   atomic<std::uint32_t> main_started{0};
 
   // -- plain threads asleep inside weft (sched/foreign.cc)
@@ -75,7 +77,8 @@ struct sched_state {
     return procs.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, changes only in a stopped world
   }
   P* p(std::int32_t i) const {
-    return all_ps.load(WEFT_ORDER(SC0, relaxed))[i];  // order: relaxed, set once before any M starts
+    return all_ps.load(
+        WEFT_ORDER(SC0, relaxed))[i];  // order: relaxed, set once before any M starts
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,10 +43,15 @@ std::size_t read_task_file(int task_directory, const char* tid, const char* file
   return got < 0 ? 0 : static_cast<std::size_t>(got);
 }
 
+/// By the kernel's own mark, PF_IO_WORKER in the ninth field of stat: any thread may be called iou-*.
 bool is_io_uring_worker(int task_directory, const char* tid) noexcept {
-  char name[16];
-  return read_task_file(task_directory, tid, "comm", name, sizeof name) >= 4 &&
-         std::memcmp(name, "iou-", 4) == 0;
+  constexpr unsigned long kIoWorker = 0x10;
+  char text[256];
+  const std::size_t n = read_task_file(task_directory, tid, "stat", text, sizeof text - 1);
+  text[n] = '\0';
+  const char* at = std::strrchr(text, ')');  // the name may contain anything, blanks too
+  for (int field = 2; at != nullptr && field < 9; ++field) at = std::strchr(at + 1, ' ');
+  return at != nullptr && (std::strtoul(at + 1, nullptr, 10) & kIoWorker) != 0;
 }
 
 /// qemu-user has a thread of its own, which looks like any other in /proc/self/task. It gives itself

@@ -3,10 +3,9 @@
 // Booting makes the Ps and nothing else. The first M comes with the first goroutine.
 //
 // Go: runtime/proc.go schedinit
-#include <pthread.h>
-
 #include <cerrno>
 #include <cstdlib>
+#include <pthread.h>
 
 #include "base/fatal.h"
 #include "base/print.h"

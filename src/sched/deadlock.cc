@@ -45,7 +45,7 @@ std::int64_t live_goroutines() {
 bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
-  return running == 0 && !sched.stopping && !process_is_exiting() &&
+  return running == 0 && !sched.stopping && !sched.restarting && !process_is_exiting() &&
          (live_goroutines() > 0 || sched.foreign.blocked() > 0);
 }
 
@@ -77,8 +77,7 @@ void look_for_deadlock_soon() {
   }
   if (chosen == nullptr) {
     check_dead();  // there never was an M
-  } else if ((!chosen->poked || WEFT_MUTANT("poked-twice")) &&
-             (chosen->nextp == nullptr || WEFT_MUTANT("poked-with-p"))) {
+  } else if ((!chosen->poked || WEFT_MUTANT("poked-twice")) && chosen->nextp == nullptr) {
     chosen->poked = true;
     chosen->park.wake();
   }

@@ -73,6 +73,7 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
   if (WEFT_TSAN || next->stk || next->custom_stack || !mp->left_stack_standard) {
     return false;  // under TSan stacks rest before they are used again: cached_stack()
   }
+  check_overflow(mp->left_stack);
   next->stk = mp->left_stack;
   mp->left_tools.detach();
   next->tools.attach(next->stk.lo, next->stk.hi);
@@ -95,10 +96,15 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
   fatal("a dead goroutine was resumed");
 }
 
+// A dump must not find a name that is being freed.
+WEFT_NO_TSAN void forget_name(G* gp) { gp->name = nullptr; }
+
 // At the end of the stack of a goroutine that called goexit().
 WEFT_NO_TSAN void finish_goexit(void*) {
   G* self = current_goroutine();
-  free_belongings({self->closure, self->closure_align, self->name});
+  const belongings owned{self->closure, self->closure_align, self->name};
+  forget_name(self);
+  free_belongings(owned);
   tsan_release(self->ended.address());
   tsan_release(self->stk.hi);
   M* mp = enter_runtime();
@@ -115,6 +121,7 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   tsan_acquire(stack_tag);  // its last user's frames are gone
   body(owned.closure);
   if (owned.closure_align != 0 || owned.name != nullptr) {
+    forget_name(gp);
     free_belongings(owned);
   }
   tsan_release(ended);  // for the joiner

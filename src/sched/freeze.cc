@@ -19,13 +19,12 @@
 // glibc keeps for itself, which sigfillset leaves out.
 #include "sched/freeze.h"
 
+#include <cerrno>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "base/futex.h"
 #include "os/clock.h"
@@ -38,11 +37,11 @@ namespace weft::rt {
 namespace {
 
 constexpr int kFreezeSignal = SIGURG;
-constexpr std::int64_t kPatience = 50'000'000;     // ns until a straggler has to be frozen
-constexpr std::int64_t kLook = 2'000'000;          // ns between the guardian's looks
+constexpr std::int64_t kPatience = 50'000'000;  // ns until a straggler has to be frozen
+constexpr std::int64_t kLook = 2'000'000;       // ns between the guardian's looks
 
-constinit atomic<std::uint32_t> frozen{0};         // stragglers in the handler
-constinit atomic<std::uint32_t> released{0};       // tid of the one that may go on
+constinit atomic<std::uint32_t> frozen{0};    // stragglers in the handler
+constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
 // Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
 constexpr std::uint32_t kMaxStragglers = 1024;
 constinit int exiting_tid = 0;

@@ -225,7 +225,7 @@ G* go_idle(M* mp) {
     sched.lock.unlock();
     return nullptr;
   }
-  if (!sched.runq.empty() && !WEFT_MUTANT("idle-ignores-global-queue")) {
+  if (!sched.runq.empty()) {
     G* gp = global_batch_get(mp->p);
     sched.lock.unlock();
     return gp;

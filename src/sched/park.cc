@@ -11,6 +11,7 @@
 #include "sched/chaos.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -28,7 +29,8 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   G* gp = current_goroutine();
   w.gp = gp;
   tsan_release(object);
-  if (gp == nullptr) {
+  if (gp == nullptr || this_thread_exits()) [[unlikely]] {
+    w.gp = nullptr;  // in exit() a goroutine's thread, too, can only sleep as a thread
     block_thread(w, commit, arg);
     return;
   }
@@ -63,7 +65,7 @@ void gosched() {
   bool inherit = false;
   G* next = pick_local(mp, pp, &inherit);
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
-      sched.runq.empty() &&
+      sched.runq.empty() && pp->runq.empty() &&
       // order: AT1 relaxed; a stop is acted upon under sched.lock
       pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
     leave_runtime(mp);  // nobody else is here

@@ -36,10 +36,10 @@ void queue_put(M* mp, P* pp, G* gp, bool next) {
     }
   }
   while (!pp->runq.push(gp)) [[unlikely]] {
-    if (overflow(pp, gp)) {
-      return;
+      if (overflow(pp, gp)) {
+        return;
+      }
     }
-  }
 }
 
 }  // namespace weft::rt

@@ -10,15 +10,12 @@ namespace weft::rt {
 
 void wake(waiter* w) {
   G* gp = w->gp;
-  if (gp != nullptr) {
-    tsan_release(gp);
-  }
-  M* mp = enter_runtime();
   if (gp == nullptr) {
-    wake_thread(w);
-    leave_runtime(mp);
+    wake_thread(w);  // by the goroutine itself: its note publishes what we have done so far
     return;
   }
+  tsan_release(gp);
+  M* mp = enter_runtime();
   gp->transition<g_status::waiting, g_status::runnable>();
   if (mp == nullptr || mp->p == nullptr) {
     inject(gp);

@@ -3,10 +3,9 @@
 // The caller's frame holds the result and the completion; the goroutine completes it as the last
 // thing it does. A goroutine that calls goexit() never does, so that its caller waits until the
 // deadlock check finds that nobody is left. [GX-3]
-#include <weft/run.h>
-
 #include <stdexcept>
 
+#include <weft/run.h>
 #include <weft/runtime.h>
 
 #include "base/fatal.h"

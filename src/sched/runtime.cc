@@ -1,8 +1,8 @@
 // The public face of the scheduler: weft::runtime.
-#include <weft/runtime.h>
-
 #include <algorithm>
 #include <limits>
+
+#include <weft/runtime.h>
 
 #include "base/fatal.h"
 #include "base/print.h"

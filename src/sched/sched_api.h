@@ -132,6 +132,8 @@ G* current_goroutine() noexcept;
 // spawn.cc -------------------------------------------------------------------------------------
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);
+// An unguarded stack has overflowed: say so when its goroutine ends, at the latest.
+void check_overflow(const stack& s);
 void stack_give(P* pp, const stack& s, bool standard);
 // What a goroutine owns on the heap, freed by itself when it ends.
 struct belongings {

@@ -23,8 +23,7 @@ void complete_switch(M* mp) {
   G* gp = mp->left;
   mp->left_wants = leaving::nothing;
   switch (wants) {
-    case leaving::nothing:
-      return;
+    case leaving::nothing: return;
     case leaving::yielded:
       queue_put(mp, mp->p, gp, /*next=*/false);
       // Between the successor's leaving the queue and this push it may have looked empty to an M on
@@ -54,10 +53,23 @@ WEFT_NO_TSAN void execute(M* mp, G* gp, bool inherit_time) {
   mp->tools.arrive();
 }
 
+// Sleeps until the one goroutine of this M may run. If the world stops meanwhile it queues again.
+void wait_for_locked_g(M* mp) {
+  for (;;) {
+    stop_locked_m(mp);
+    // order: AT1 relaxed; hand_off_p() looks under sched.lock what it is about
+    if (mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
+      return;
+    }
+    const scoped_lock held(sched.lock);
+    sched.runq.push_front(mp->locked_g);
+  }
+}
+
 // Picks what to run next. Null: this M has lent its P to a locked goroutine's M, and has another.
 G* next_goroutine(M* mp, bool* inherit_time) {
   if (mp->locked_g != nullptr) {
-    stop_locked_m(mp);
+    wait_for_locked_g(mp);
     *inherit_time = false;
     return mp->locked_g;
   }

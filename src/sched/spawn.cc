@@ -7,6 +7,8 @@
 // the shared counter about sixteen times, and small programs still see small ids.
 //
 // Go: runtime/proc.go newproc1, gfget, gfput
+#include "sched/spawn.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -18,7 +20,6 @@
 #include "base/print.h"
 #include "gmp/arena.h"
 #include "sched/sched_api.h"
-#include "sched/spawn.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
@@ -171,7 +172,14 @@ stack cached_stack(P* pp) {
 
 }  // namespace
 
+void check_overflow(const stack& s) {
+  if (s.guard == guard_method::none && !canary_intact(s)) [[unlikely]] {
+    fatal("stack overflow");
+  }
+}
+
 void stack_give(P* pp, const stack& s, bool standard) {
+  check_overflow(s);
   if (!standard) {
     the_stacks.give_sized(s);
     return;
@@ -300,7 +308,7 @@ const char* copy_name(std::string_view name) {
 
 void free_belongings(const belongings& b) {
   if (b.closure_align != 0) {
-    ::operator delete(b.closure, std::align_val_t{b.closure_align});
+    ::operator delete (b.closure, std::align_val_t{b.closure_align});
   }
   std::free(const_cast<char*>(b.name));
 }
@@ -325,7 +333,7 @@ spawn_slot spawn_begin(std::size_t size, std::size_t align) {
     G* gp = rt::take_g();
     return {gp, gp->inline_closure, 0};
   }
-  void* memory = ::operator new(size, std::align_val_t{align});
+  void* memory = ::operator new (size, std::align_val_t{align});
   return {rt::take_g(), memory, align};
 }
 

@@ -25,9 +25,7 @@ constexpr std::int64_t kNextBackoff = 3'000;  // ns
 constexpr std::int64_t kSpinTime = 20'000;    // ns
 
 // As many busy Ps as processors: whoever spins takes time from somebody who works.
-bool processors_are_busy() {
-  return sched.proc_count() - sched.idle.idle() > sched.cpus;
-}
+bool processors_are_busy() { return sched.proc_count() - sched.idle.idle() > sched.cpus; }
 
 // About a microsecond.
 void pause_for_a_while() {

@@ -24,8 +24,9 @@ namespace weft::rt {
 
 // order: relaxed throughout; only the owner writes, thieves compare two readings
 inline void count_switch(P* pp) {
-  pp->switches.store(pp->switches.load(WEFT_ORDER(SW0, relaxed)) + 1,  // order: SW0 relaxed, see above
-                     WEFT_ORDER(SW0, relaxed));                        // order: SW0 relaxed
+  pp->switches.store(
+      pp->switches.load(WEFT_ORDER(SW0, relaxed)) + 1,  // order: SW0 relaxed, see above
+      WEFT_ORDER(SW0, relaxed));                        // order: SW0 relaxed
 }
 
 // Marks gp as the one that runs on mp. [L-3]

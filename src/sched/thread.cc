@@ -3,9 +3,8 @@
 // Go: runtime/proc.go newm, mstart1, mcommoninit, checkmcount
 #include "os/thread.h"
 
-#include <pthread.h>
-
 #include <cerrno>
+#include <pthread.h>
 
 #include "base/fatal.h"
 #include "base/print.h"

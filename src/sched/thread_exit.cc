@@ -12,10 +12,10 @@
 // destroyed.
 #include "sched/thread_exit.h"
 
+#include <cstdlib>
 #include <unistd.h>
 
-#include <cstdlib>
-
+#include "base/fatal.h"
 #include "os/process.h"
 #include "sched/freeze.h"
 #include "sched/sched_api.h"
@@ -25,22 +25,35 @@ namespace weft::rt {
 
 namespace {
 
+constinit pid_t boot_pid = 0;      // constant after boot
 constinit atomic<int> exiting{0};  // the id of the thread that called exit()
 
 constexpr std::int64_t kPatience = 10'000'000;  // for goroutines between two scheduling points
 
+// A child of fork() has none of the runtime's threads, and perhaps a lock that one of them held.
+bool in_forked_child() { return getpid() != boot_pid; }
+
 void begin_process_exit() {
+  if (in_forked_child()) {
+    return;
+  }
+  wait_for_crash();  // whoever reports a panic ends the process, with its status [EXT-2]
   int nobody = 0;
   // order: relaxed, only the first one goes on; freeze_world() publishes it through sched.lock
   if (exiting.compare_exchange_strong(nobody, gettid(), WEFT_ORDER(PX0, relaxed),
                                       WEFT_ORDER(PX0, relaxed))) {
-    if (!freeze_world(kPatience)) {
+    const bool frozen = freeze_world(kPatience);
+    wait_for_crash();
+    if (!frozen) {
       freeze_stragglers();
     }
   }
 }
 
 void thread_ends(void*) {
+  if (in_forked_child()) {
+    return;
+  }
   if (current_m() != nullptr || gettid() == getpid()) {
     begin_process_exit();
   } else {
@@ -57,9 +70,13 @@ bool process_is_exiting() {
 }
 
 bool this_thread_exits() {
-  return exiting.load(WEFT_ORDER(PX0, relaxed)) == gettid();  // order: relaxed, its own store
+  return process_is_exiting() &&
+         exiting.load(WEFT_ORDER(PX0, relaxed)) == gettid();  // order: relaxed, its own store
 }
 
-void watch_process_exit() { std::atexit(begin_process_exit); }
+void watch_process_exit() {
+  boot_pid = getpid();
+  std::atexit(begin_process_exit);
+}
 
 }  // namespace weft::rt

@@ -184,6 +184,7 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
 P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
   P* with_work = nullptr;
   sched.stopping = false;
+  sched.restarting = true;
   for (std::int32_t i = sched.proc_count(); i-- > 0;) {
     P* pp = sched.p(i);
     set_attention(pp, 0);
@@ -240,6 +241,7 @@ void start_world_with(std::int32_t procs) {
       start_m_unlock(pp, /*spinning=*/false);
     }
     sched.lock.lock();
+    sched.restarting = false;
     P* pp = sched.runq.empty() ? nullptr : idle_p_get_for_work();
     if (pp != nullptr) {
       start_m_unlock(pp, /*spinning=*/false);

@@ -2,10 +2,10 @@
 //
 // The handle is the goroutine's record itself, kept from reuse until it is joined or detached. Its
 // completion has one waiter: std::thread is joined once, too.
-#include <weft/thread.h>
-
 #include <cerrno>
 #include <system_error>
+
+#include <weft/thread.h>
 
 #include "base/fatal.h"
 #include "os/process.h"

@@ -1,7 +1,6 @@
 // weft::wait_group over its core. [WG-1]
-#include <weft/wait_group.h>
-
 #include <weft/panic.h>
+#include <weft/wait_group.h>
 
 #include "fiber/sanitizer.h"
 #include "sched/park.h"

@@ -91,7 +91,9 @@ class wait_group_core {
   static constexpr std::uint64_t kWaiter = 1;
   static constexpr std::uint64_t kLock = std::uint64_t{1} << 31;
 
-  static constexpr std::int64_t count(std::uint64_t s) { return static_cast<std::int32_t>(s >> 32); }
+  static constexpr std::int64_t count(std::uint64_t s) {
+    return static_cast<std::int32_t>(s >> 32);
+  }
   static constexpr std::uint32_t low(std::uint64_t s) { return static_cast<std::uint32_t>(s); }
   static constexpr std::uint64_t with_count(std::uint64_t s, std::int64_t c) {
     return (static_cast<std::uint64_t>(c) << 32) | low(s);

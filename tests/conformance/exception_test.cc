@@ -21,24 +21,16 @@ class Exceptions : public weft::test::over_procs {};
 // Every way to leave the thread and to come back, perhaps on another one.
 void switch_somehow(int how) {
   switch (how % 5) {
-    case 0:
-      weft::gosched();
-      return;
-    case 1:
-      weft::thread([] { weft::gosched(); }).join();
-      return;
+    case 0: weft::gosched(); return;
+    case 1: weft::thread([] { weft::gosched(); }).join(); return;
     case 2: {
       weft::wait_group wg;
       wg.go([] {});
       wg.wait();
       return;
     }
-    case 3:
-      weft::run([] { weft::gosched(); });
-      return;
-    default:
-      weft::runtime::stop_the_world([] {});
-      return;
+    case 3: weft::run([] { weft::gosched(); }); return;
+    default: weft::runtime::stop_the_world([] {}); return;
   }
 }
 

@@ -3,13 +3,14 @@
 //
 // Each child has goroutines that count as long as they run, and a static whose destructor looks
 // whether they do.
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <sched.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
@@ -217,13 +218,39 @@ WEFT_CHILD(quick_ways_out) {
 // A process that has only looked at weft.
 WEFT_CHILD(hardly_used) { return weft::runtime::num_goroutine() == 0 ? 13 : 1; }
 
+// The child of a fork has none of the runtime's threads, and may leave by exit() all the same.
+WEFT_CHILD(exit_in_forked_child) {
+  return weft::run([] {
+    start_counting();
+    for (int i = 0; i < 5; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        std::exit(0);
+      }
+      int status = 1;
+      if (waitpid(child, &status, 0) != child || status != 0) {
+        return 1;
+      }
+    }
+    return 14;
+  });
+}
+
+// A static whose destructor waits for a goroutine: it says so instead of hanging.
+WEFT_CHILD(static_waits) {
+  static weft::wait_group* never = new weft::wait_group;
+  never->add(1);
+  std::atexit([] { never->wait(); });
+  weft::run([] {});
+  return 15;
+}
+
 class Exit : public testing::TestWithParam<int> {
  protected:
   // A few times over, since most of this is about who is where at that moment.
   void expect(const char* child, int status, const std::string& output) {
     for (int i = 0; i < weft::test::scaled(4, 2); ++i) {
-      const child_result r =
-          run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+      const child_result r = run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
       ASSERT_EQ(r.status, status) << r.output;
       ASSERT_EQ(r.output, output);
     }
@@ -236,9 +263,7 @@ TEST_P(Exit, MainReturns) {
 TEST_P(Exit, MainReturnsAfterGoOnly) {
   expect("main_returns_after_go_only", 3, "late: frozen\nearly: frozen\n");
 }
-TEST_P(Exit, InAGoroutine) {
-  expect("exit_in_goroutine", 4, "meanwhile: frozen\nearly: frozen\n");
-}
+TEST_P(Exit, InAGoroutine) { expect("exit_in_goroutine", 4, "meanwhile: frozen\nearly: frozen\n"); }
 TEST_P(Exit, InAnotherGoroutine) {
   expect("exit_in_other_goroutine", 4, "meanwhile: frozen\nearly: frozen\n");
 }
@@ -253,6 +278,18 @@ TEST_P(Exit, StaticsMayUseWeft) { expect("statics_use_weft", 10, "asked 1\nearly
 TEST_P(Exit, BesideWaiters) { expect("exit_beside_waiters", 11, "early: frozen\n"); }
 TEST_P(Exit, QuickExit) { expect("quick_ways_out", 12, "quick\n"); }
 TEST_P(Exit, HardlyUsed) { expect("hardly_used", 13, ""); }
+
+TEST_P(Exit, InAForkedChild) {
+  const child_result r =
+      run_child("exit_in_forked_child", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  EXPECT_EQ(r.status, 14) << r.output;
+}
+TEST_P(Exit, AStaticThatWaits) {
+  const child_result r = run_child("static_waits", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.output.find("fatal error: exit waits for a goroutine"), std::string::npos)
+      << r.output;
+}
 
 WEFT_OVER_PROCS(Exit);
 

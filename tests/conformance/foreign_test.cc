@@ -64,7 +64,9 @@ TEST_P(Foreign, AllWaysToWait) {
         wg.wait();
         weft::thread([] { weft::gosched(); }).join();
         EXPECT_EQ(weft::run([i] { return i; }), i);
-        { const weft::jthread j([] { weft::gosched(); }); }
+        {
+          const weft::jthread j([] { weft::gosched(); });
+        }
         weft::runtime::stop_the_world([] {});
         ++done;
       }

@@ -1,7 +1,5 @@
 // goexit: ends the goroutine, not the process. design.md 2.1 "goexit"; [GX-1], [GX-2].
 // On the goroutine of run() it is a matter of crash reports: tests/crash.
-#include <weft/go.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/go.h>
 #include <weft/runtime.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>

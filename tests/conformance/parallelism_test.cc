@@ -1,7 +1,7 @@
 // As many goroutines run at the same time as there are Ps, as far as there are processors.
 // [SP-1], [SP-6], [FR-1]; Go: TestGoroutineParallelism, TestGoroutineParallelism2
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -41,14 +41,20 @@ void lock_step(int goroutines, int steps) {
 }
 
 TEST_F(Parallelism, LockStep) {
-  weft::run([] { for (int i = 0; i < 10; ++i) lock_step(procs(), weft::test::scaled(2000, 20)); },
-            {.max_procs = procs()});
+  weft::run(
+      [] {
+        for (int i = 0; i < 10; ++i) lock_step(procs(), weft::test::scaled(2000, 20));
+      },
+      {.max_procs = procs()});
 }
 
 // More Ps than processors are no reason not to run them all.
 TEST_F(Parallelism, LockStepOnManyPs) {
-  weft::run([] { for (int i = 0; i < 3; ++i) lock_step(16, weft::test::scaled(100, 10)); },
-            {.max_procs = 16});
+  weft::run(
+      [] {
+        for (int i = 0; i < 3; ++i) lock_step(16, weft::test::scaled(100, 10));
+      },
+      {.max_procs = 16});
 }
 
 // The same after everything has been asleep: the wake-ups must ramp up to all Ps again.

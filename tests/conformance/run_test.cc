@@ -1,18 +1,16 @@
 // weft::run: a goroutine whose caller waits. design.md 2 and 2.1 "run".
-#include <weft/run.h>
-
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
+#include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
@@ -245,8 +243,8 @@ WEFT_OVER_PROCS(LockMainThread);
 // --- in processes of their own ----------------------------------------------------------------
 
 WEFT_CHILD(prints_procs) {
-  return weft::run([] { std::printf("%d of %d\n", weft::runtime::gomaxprocs(),
-                                    weft::runtime::num_cpu()); });
+  return weft::run(
+      [] { std::printf("%d of %d\n", weft::runtime::gomaxprocs(), weft::runtime::num_cpu()); });
 }
 WEFT_CHILD(prints_procs_of_run) {
   return weft::run([] { std::printf("%d\n", weft::runtime::gomaxprocs()); }, {.max_procs = 3});

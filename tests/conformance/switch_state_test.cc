@@ -1,15 +1,14 @@
 // X2 and Go's TestGetgThreadSwitch: what a goroutine finds after a switch, perhaps on another thread:
 // its identity, errno, floating-point control words (D6), and the thread-locals of the thread it is on.
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cfenv>
 #include <functional>
+#include <sched.h>
 #include <set>
 #include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 // weft::thread, jthread and this_thread: std's expectations, so that s/std::/weft::/ compiles and
 // behaves. design.md 1 rule 1.
-#include <weft/thread.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -20,6 +18,7 @@
 
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/thread.h>
 #include <weft/wait_group.h>
 
 #include "support/child.h"
@@ -50,7 +49,8 @@ void everywhere(int procs, F&& f) {
 TEST_P(Thread, RunsAndIsJoined) {
   everywhere(procs(), [] {
     int n = 0;
-    weft::thread t([&n](int a, std::unique_ptr<int> b) { n = a + *b; }, 1, std::make_unique<int>(2));
+    weft::thread t([&n](int a, std::unique_ptr<int> b) { n = a + *b; }, 1,
+                   std::make_unique<int>(2));
     EXPECT_TRUE(t.joinable());
     t.join();
     EXPECT_FALSE(t.joinable());
@@ -319,7 +319,9 @@ WEFT_OVER_PROCS(Thread);
 
 // --- std::terminate -------------------------------------------------------------------------------
 
-void destroy_joinable() { const weft::thread t([] {}); }
+void destroy_joinable() {
+  const weft::thread t([] {});
+}
 void assign_to_joinable() {
   weft::thread t([] {});
   t = weft::thread([] {});

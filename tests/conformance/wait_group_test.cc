@@ -1,16 +1,16 @@
 // weft::wait_group. [WG-1], [WG-2]; Go: sync/waitgroup_test.go
-#include <weft/wait_group.h>
-
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weft/panic.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/wait_group.h>
 
 #include "support/fixture.h"
 
@@ -183,6 +183,28 @@ TEST_P(WaitGroup, DoneByPlainThreads) {
     run([&wg] { wg.wait(); });
     for (auto& t : threads) t.join();
   }
+}
+
+// What the callable owns is gone when wait() returns: it may refer to what the waiter owns.
+TEST_P(WaitGroup, GoDestroysTheCallableBeforeDone) {
+  struct witness {
+    std::atomic<int>* gone;
+    explicit witness(std::atomic<int>* g) : gone(g) {}
+    witness(witness&& other) noexcept : gone(std::exchange(other.gone, nullptr)) {}
+    ~witness() {
+      if (gone != nullptr) gone->fetch_add(1);
+    }
+    void operator()() const {}
+  };
+  run([] {
+    for (int round = 0; round < 200; ++round) {
+      std::atomic<int> gone{0};
+      weft::wait_group wg;
+      for (int i = 0; i < 4; ++i) wg.go(witness(&gone));
+      wg.wait();
+      ASSERT_EQ(gone, 4);
+    }
+  });
 }
 
 // It is a constant: usable in static initialisers, before everything.

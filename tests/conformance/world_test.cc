@@ -1,8 +1,7 @@
 // Stopping the world and changing the number of Ps, under load. [STW-1], [STW-3], [MP-1], [MP-4]
-#include <sched.h>
-
 #include <atomic>
 #include <numeric>
+#include <sched.h>
 #include <thread>
 #include <vector>
 

@@ -5,7 +5,6 @@
 // on one M at a time. Of a dropped handle and the end of its goroutine exactly one frees the record.
 // What the runtime adds for plain threads is in deadlock_model.cc.
 #include <gtest/gtest.h>
-
 #include <memory>
 
 #include "base/note.h"

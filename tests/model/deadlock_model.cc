@@ -142,7 +142,7 @@ void last_one_looks(world& w) {
 
 const protocol kProtocol{
     "deadlock",
-    {"gmp/foreign_count.h", "sched/foreign.cc", "sched/deadlock.cc"},
+    {"gmp/foreign_count.h", "sched/foreign.cc"},
     {},
     {
         {"woken, sleeper ends", {.preemptions = 2}, [](world& w) { woken(w, false); }},

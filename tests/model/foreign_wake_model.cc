@@ -86,7 +86,7 @@ void poked_beside_another(world& w) {
   auto* s = w.make<state>(w, 2, 2);
   s->idles(0);
   s->idles(1);
-  s->watcher(w, "M0", 0);
+  s->sleeper(w, "M0", 0);
   s->watcher(w, "M1", 1);
   s->jobs[0]->endless = s->jobs[1]->endless = true;
   s->injector(w, "T", 0);
@@ -114,15 +114,14 @@ void locked(world& w) {
 const protocol kProtocol{
     "foreign",
     {"sched/idle.cc", "sched/deadlock.cc"},
-    {"hand-over-ignores-poke", "poke-not-cleared", "idle-ignores-global-queue", "poked-twice",
-     "poked-with-p"},
+    {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice"},
     {
         {"runs dry", {.preemptions = 3}, runs_dry},
         {"spins", {.preemptions = 2}, spins},
-        {"two threads", {.preemptions = 2, .old_loads = 2}, two_threads},
-        {"poked", {.preemptions = 3}, poked},
-        {"poked beside another", {.preemptions = 2}, poked_beside_another},
-        {"locked", {.preemptions = 2}, locked},
+        {"two threads", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, two_threads},
+        {"poked", {.preemptions = 2, .old_loads = 1}, poked},
+        {"poked beside another", {.preemptions = 2, .old_loads = 1}, poked_beside_another},
+        {"locked", {.preemptions = 2, .old_loads = 1}, locked},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

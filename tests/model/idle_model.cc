@@ -128,8 +128,12 @@ const protocol kProtocol{
         {"request stands", {.preemptions = 2, .old_loads = 2}, request_stands},
         {"handed off", {.preemptions = 3}, handed_off},
         {"spinner finds work", {.preemptions = 2, .old_loads = 2}, spinner_finds_work},
-        {"token without P", {.preemptions = 2, .old_loads = 1}, [](world& w) { token_without_p(w, true); }},
-        {"token without P, dry", {.preemptions = 2, .old_loads = 1}, [](world& w) { token_without_p(w, false); }},
+        {"token without P",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { token_without_p(w, true); }},
+        {"token without P, dry",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { token_without_p(w, false); }},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

@@ -146,7 +146,7 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
     if (of_a_protocol) files.insert(s->file);
     EXPECT_TRUE(covered) << s->label << " at " << where(*s) << " belongs to no protocol";
   }
-  const std::regex use(R"(WEFT_ORDER\((\w+), *(\w+)\))");
+  const std::regex use(R"(WEFT_(?:COMMIT_)?ORDER\((\w+), *(\w+)\))");
   for (const std::string& file : files) {
     std::ifstream in(file);
     ASSERT_TRUE(in) << file;

@@ -3,9 +3,9 @@
 
 #include "gmp/arena.h"
 #include "os/process.h"
+#include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/spawn.h"
-#include "sched/foreign.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
 
@@ -15,7 +15,7 @@ constinit sched_state sched;
 
 namespace {
 
-M* bound[model::kThreads + 1];     // by modelled thread
+M* bound[model::kThreads + 1];       // by modelled thread
 model::note begun[model::kThreads];  // by M: its thread has been created
 M* spares[model::kThreads];
 int spare_count = 0;

@@ -20,7 +20,7 @@ namespace weft::model {
 struct job : rt::G {
   rt::cell<int> payload;  // written before it is made runnable, read when it runs
   int ran = 0;
-  bool endless = false;   // its M never comes back: it computes
+  bool endless = false;  // its M never comes back: it computes
   std::function<void()> body;
 
   void prepare();  // as its spawner

@@ -3,7 +3,6 @@
 // What was done before done() is seen after wait(); everybody who waits is woken exactly once; and the
 // object may be destroyed as soon as wait() has returned: nobody touches it any more.
 #include <gtest/gtest.h>
-
 #include <memory>
 
 #include "base/note.h"
@@ -58,7 +57,9 @@ struct state {
     result[i].set(1);
     check(add(-1), "refused");
   }
-  void check_result(int i) { check(result[i].get() == 1, "wait() returns before the work is done"); }
+  void check_result(int i) {
+    check(result[i].get() == 1, "wait() returns before the work is done");
+  }
 };
 
 state* make(world& w, int count) {

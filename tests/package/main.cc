@@ -1,7 +1,7 @@
 // The smallest program that needs the whole library: a goroutine, a wait group, an exit status.
-#include <weft/weft.h>
-
 #include <cstdio>
+
+#include <weft/weft.h>
 
 int main() {
   return weft::run([] {

@@ -28,9 +28,7 @@ class ExceptionStorm : public weft::test::storm {
 
   void move(random_source& random) {
     switch (random.below(8)) {
-      case 0:
-        weft::thread([] {}).join();
-        return;
+      case 0: weft::thread([] {}).join(); return;
       case 1: {
         weft::wait_group wg;
         wg.go([] { weft::gosched(); });
@@ -38,10 +36,8 @@ class ExceptionStorm : public weft::test::storm {
         return;
       }
       case 2:
-      case 3:
-        return;
-      default:
-        weft::gosched();
+      case 3: return;
+      default: weft::gosched();
     }
   }
 

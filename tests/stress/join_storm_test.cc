@@ -29,9 +29,7 @@ class JoinStorm : public weft::test::storm {
     });
     if (random.one_in(3)) weft::gosched();
     switch (random.below(4)) {
-      case 0:
-        t.detach();
-        return;
+      case 0: t.detach(); return;
       case 1:  // somebody else joins it, and we join that one
         t = weft::thread([this, result, t = std::move(t)]() mutable {
           t.join();
@@ -49,9 +47,7 @@ class JoinStorm : public weft::test::storm {
         });
         return;
       }
-      default:
-        t.join();
-        check(*result);
+      default: t.join(); check(*result);
     }
   }
   void check(int result) {

@@ -1,12 +1,11 @@
 // Numbers: very many goroutines alive at once, and very many one after the other without growth.
 //   WEFT_SCALE_LIVE      alive at once (default 100,000; the full size is 1,000,000)
 //   WEFT_SCALE_SEQUENCE  one after the other (default 1,000,000; the full size is 10,000,000)
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>

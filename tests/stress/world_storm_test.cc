@@ -1,8 +1,7 @@
 // The world is stopped and the number of Ps changed all the time, from goroutines and plain threads,
 // while everything else goes on: spawns, yields, parks, joins, plain threads that block.
-#include <sched.h>
-
 #include <atomic>
+#include <sched.h>
 #include <thread>
 #include <vector>
 
@@ -39,20 +38,15 @@ class WorldStorm : public weft::test::storm {
   // Counts what goroutines do, and only they.
   void work(random_source& random) {
     switch (random.below(4)) {
-      case 0:
-        weft::gosched();
-        break;
-      case 1:
-        weft::thread([this] { ++work_; }).join();
-        break;
+      case 0: weft::gosched(); break;
+      case 1: weft::thread([this] { ++work_; }).join(); break;
       case 2: {
         weft::wait_group wg;
         for (int i = 0; i < 3; ++i) wg.go([this] { ++work_; });
         wg.wait();
         break;
       }
-      default:
-        weft::run([this] { ++work_; });
+      default: weft::run([this] { ++work_; });
     }
     ++work_;
   }

@@ -1,16 +1,15 @@
 // See child.h.
 #include "support/child.h"
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <signal.h>
 #include <spawn.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <map>
-#include <sstream>
 
 #include "support/patience.h"
 
@@ -81,8 +80,8 @@ child_result run_child(const std::string& name, const std::vector<std::string>& 
   std::vector<std::string> variables(environment);
   for (char** e = environ; *e != nullptr; ++e) variables.emplace_back(*e);
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, words[0].c_str(), &actions, nullptr,
-                                pointers(words).data(), pointers(variables).data());
+  const int error = posix_spawnp(&pid, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                 pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   child_result result;

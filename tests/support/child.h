@@ -29,7 +29,7 @@ int main_with_children(int argc, char** argv);
 
 }  // namespace weft::test
 
-#define WEFT_CHILD(name)                                                            \
-  static int weft_child_##name();                                                   \
+#define WEFT_CHILD(name)                                                                        \
+  static int weft_child_##name();                                                               \
   static const weft::test::child_registration weft_child_reg_##name{#name, &weft_child_##name}; \
   static int weft_child_##name()

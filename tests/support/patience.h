@@ -1,11 +1,10 @@
 // How long tests wait and how much they do, on fast machines and under slow tools.
 #pragma once
 
-#include <sched.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <sched.h>
 
 #include <weft/go.h>
 
@@ -85,7 +84,8 @@ inline void give_way() {
 
 // Waits for what has to come soon. False: it has not come, and the test has failed.
 template <class Predicate>
-[[nodiscard]] bool eventually(Predicate&& p, std::chrono::seconds limit = std::chrono::seconds(20)) {
+[[nodiscard]] bool eventually(Predicate&& p,
+                              std::chrono::seconds limit = std::chrono::seconds(20)) {
   const auto until = test_clock::now() + limit * (slowness() > 1 ? 3 : 1);
   while (!p()) {
     if (test_clock::now() > until) {

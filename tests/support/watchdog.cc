@@ -1,12 +1,11 @@
 // See watchdog.h.
 #include "support/watchdog.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <signal.h>
+#include <unistd.h>
 
 #include "support/patience.h"
 #ifdef WEFT_TEST_INTERNALS
@@ -49,7 +48,7 @@ unsigned patience() {
 watchdog::watchdog(const std::string& what) {
   what.copy(name, sizeof(name) - 1);
   name[std::min(what.size(), sizeof(name) - 1)] = '\0';
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = bark;
   sigemptyset(&action.sa_mask);
   sigaction(SIGALRM, &action, nullptr);

@@ -52,7 +52,8 @@ constexpr bool is_empty_callable(const F& f) {
 template <class F, class... Args>
 struct closure {
   template <class G, class... As>
-  explicit closure(G&& g, As&&... as)
+  explicit closure(G&& g, As&&... as) noexcept(std::is_nothrow_constructible_v<F, G> &&
+                                               (std::is_nothrow_constructible_v<Args, As> && ...))
       : callable(std::forward<G>(g)), args(std::forward<As>(as)...) {}
 
   static void run(void* memory) {
@@ -70,7 +71,8 @@ struct closure {
 template <class F>
 struct closure<F> {
   template <class G>
-  explicit closure(G&& g) : callable(std::forward<G>(g)) {}
+  explicit closure(G&& g) noexcept(std::is_nothrow_constructible_v<F, G>)
+      : callable(std::forward<G>(g)) {}
 
   static void run(void* memory) {
     struct guard {

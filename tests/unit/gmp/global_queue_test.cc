@@ -2,7 +2,6 @@
 #include "gmp/global_queue.h"
 
 #include <gtest/gtest.h>
-
 #include <memory>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "gmp/status.h"
 
 #include <gtest/gtest.h>
-
 #include <set>
 #include <string>
 #include <utility>
@@ -31,7 +30,8 @@ bool drawn(g_status from, g_status to) {
 TEST(Status, EdgesAreThoseOfTheDiagram) {
   for (const g_status from : kAll) {
     for (const g_status to : kAll) {
-      EXPECT_EQ(legal_edge(from, to), drawn(from, to)) << to_string(from) << " to " << to_string(to);
+      EXPECT_EQ(legal_edge(from, to), drawn(from, to))
+          << to_string(from) << " to " << to_string(to);
     }
   }
 }

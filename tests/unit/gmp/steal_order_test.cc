@@ -2,7 +2,6 @@
 #include "gmp/steal_order.h"
 
 #include <gtest/gtest.h>
-
 #include <numeric>
 #include <set>
 #include <utility>

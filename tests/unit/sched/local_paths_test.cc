@@ -3,13 +3,11 @@
 //
 // Sixteen goroutines meet, so that each has a P of its own, and then do the same thing at the same
 // time, a million times together. What may be counted is written at kLocks and kSharedWrites.
-#include <sched.h>
-
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <gtest/gtest.h>
+#include <sched.h>
 #include <utility>
 
 #include <weft/go.h>

@@ -1,9 +1,8 @@
 // sched/park.h: block and wake, for goroutines and plain threads. [PK-1], [PK-2], [PK-5]
 #include "sched/park.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
+#include <gtest/gtest.h>
 #include <thread>
 #include <vector>
 

@@ -1,8 +1,7 @@
 // sched/queue.cc: where a runnable goroutine goes. [RQ-1], [RQ-2], [GQ-3]; X8.
 // No M exists here: the test plays the only one.
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <memory>
 #include <vector>
 
@@ -114,7 +113,8 @@ TEST_F(Queue, NextOverflows) {
 // Every kLongestSlice switches the ring goes before runnext, so that a chain of hand-overs ends.
 TEST_F(Queue, SlicesEnd) {
   const auto gs = make(2);
-  for (const std::uint32_t switches : {0u, 1u, kLongestSlice - 1, kLongestSlice, 7 * kLongestSlice}) {
+  for (const std::uint32_t switches :
+       {0u, 1u, kLongestSlice - 1, kLongestSlice, 7 * kLongestSlice}) {
     put(gs[0]);
     EXPECT_EQ(p_->runq.put_next(gs[1]), nullptr);
     // order: owner's own counter

@@ -1,8 +1,7 @@
 // What goroutines cost: stacks only when they run, records reused, caches bounded. D4, [L-6]
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
+#include <gtest/gtest.h>
 #include <set>
 
 #include <weft/go.h>
@@ -66,7 +65,8 @@ TEST_P(Reserves, StackCachesAreBounded) {
     weft::wait_group gate, ended;
     gate.add(1);
     for (int i = 0; i < n; ++i) ended.go([&gate] { gate.wait(); });
-    EXPECT_TRUE(weft::test::eventually([n] { return stacks_out() >= static_cast<std::size_t>(n); }));
+    EXPECT_TRUE(
+        weft::test::eventually([n] { return stacks_out() >= static_cast<std::size_t>(n); }));
     gate.done();
     ended.wait();
   });

@@ -4,12 +4,10 @@
 // run if somebody else is awake, or is woken. If the wake-up was lost, nothing else will happen, and
 // the submitter sees it. The pauses vary around the time that an M looks for work before it sleeps,
 // since that is where the protocol is delicate. Exhaustive proof: tests/model.
-#include <sched.h>
-
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
+#include <gtest/gtest.h>
+#include <sched.h>
 #include <thread>
 #include <vector>
 
@@ -109,9 +107,8 @@ class submitter {
         break;
     }
     const bool roused = way == 0 || way == 3;
-    return weft::test::eventually_hogging([&] {
-      return ended == started && (!roused || (s_.runs() > runs && s_.asleep()));
-    });
+    return weft::test::eventually_hogging(
+        [&] { return ended == started && (!roused || (s_.runs() > runs && s_.asleep())); });
   }
 
   random_source random_;

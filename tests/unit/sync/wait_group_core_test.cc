@@ -1,10 +1,9 @@
 // sync/wait_group_core.h: the protocol by itself, with waiters that are only names.
 #include "sync/wait_group_core.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <climits>
+#include <gtest/gtest.h>
 #include <memory>
 #include <thread>
 #include <vector>
