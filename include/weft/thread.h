@@ -4,9 +4,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <stop_token>
+#include <string_view>  // std::hash; <functional> is ten times as dear
 #include <type_traits>
 #include <utility>
 

@@ -50,8 +50,8 @@ class wait_group {
 
  private:
   // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros.
-  std::uint64_t state_ = 0;
-  void* waiters_ = nullptr;
+  [[maybe_unused]] std::uint64_t state_ = 0;
+  [[maybe_unused]] void* waiters_ = nullptr;
 };
 
 }  // namespace weft

@@ -180,6 +180,7 @@ void check_overflow(const stack& s) {
 
 void stack_give(P* pp, const stack& s, bool standard) {
   check_overflow(s);
+  asan_unpoison(s.lo, s.size());  // a goexit, or a panic, leaves frames that never returned
   if (!standard) {
     the_stacks.give_sized(s);
     return;

@@ -81,18 +81,16 @@ void poked(world& w) {
   s->all_run(w, 1, 1);
 }
 
-// Two Ms sleep, one watches; two Ps and a poke.
+// Two Ms sleep, one watches; a P and a poke.
 void poked_beside_another(world& w) {
-  auto* s = w.make<state>(w, 2, 2);
+  auto* s = w.make<state>(w, 1, 2);
   s->idles(0);
   s->idles(1);
   s->sleeper(w, "M0", 0);
   s->watcher(w, "M1", 1);
-  s->jobs[0]->endless = s->jobs[1]->endless = true;
   s->injector(w, "T", 0);
-  s->injector(w, "U", 1);
-  s->poker(w, "V");
-  s->all_run(w, 2, 0);
+  s->poker(w, "U");
+  s->all_run(w, 1, 1);
 }
 
 // The goroutine of a locked M is made runnable while that M still falls asleep. [MS-5]
@@ -117,7 +115,7 @@ const protocol kProtocol{
     {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice"},
     {
         {"runs dry", {.preemptions = 3}, runs_dry},
-        {"spins", {.preemptions = 2}, spins},
+        {"spins", {.preemptions = 2, .old_loads = 2}, spins},
         {"two threads", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, two_threads},
         {"poked", {.preemptions = 2, .old_loads = 1}, poked},
         {"poked beside another", {.preemptions = 2, .old_loads = 1}, poked_beside_another},

@@ -69,7 +69,7 @@ case $way in
     [[ $(ldd "$work/consumer/consumer") == *"$work/prefix/lib/libweft.so"* ]] || fail "not linked to the shared library"
     # Exported: the public API, and type information and instances that the language wants unique.
     alien=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | awk '$2 ~ /[TBDRV]/' |
-      grep -vE ' (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::' || true)
+      grep -vE ' (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::| typeinfo (name )?for std::' || true)
     [ -z "$alien" ] || fail "exports what is not weft's API:"$'\n'"$alien"
     internal=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | grep ' weft::rt::' || true)
     [ -z "$internal" ] || fail "exports internals:"$'\n'"$internal"
