@@ -41,6 +41,17 @@
 #define WEFT_TSAN 0
 #endif
 
+// For functions that TSan must not see: those that change the fiber (its shadow call stack would push
+// on one and pop on the other), and those that touch what belongs to the thread, whichever goroutine
+// is on it. Not inlined, or the caller's instrumentation would cover them.
+#if WEFT_TSAN && defined(__clang__)
+#define WEFT_NO_TSAN __attribute__((disable_sanitizer_instrumentation, noinline))
+#elif WEFT_TSAN
+#define WEFT_NO_TSAN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define WEFT_NO_TSAN
+#endif
+
 #define WEFT_ORDER(LABEL, ORDER) (::std::memory_order_##ORDER)
 #define WEFT_MUTANT(NAME) false
 

@@ -51,7 +51,9 @@ inline std::int64_t futex_deadline(std::int64_t) { return 0; }
 
 namespace futex_detail {
 
-inline long call(std::uint32_t* word, int op, std::uint32_t value, const timespec* deadline) {
+// Keeps errno, which is the thread's.
+WEFT_NO_TSAN inline long call(std::uint32_t* word, int op, std::uint32_t value,
+                              const timespec* deadline) {
   const int saved = errno;
   const long rc = syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, deadline, nullptr,
                           FUTEX_BITSET_MATCH_ANY);

@@ -37,16 +37,6 @@
 #define WEFT_VALGRIND 0
 #endif
 
-// Functions that change the fiber must not be instrumented: TSan's shadow call stack would push on
-// one fiber and pop on the other.
-#if WEFT_TSAN && defined(__clang__)
-#define WEFT_NO_TSAN __attribute__((disable_sanitizer_instrumentation))
-#elif WEFT_TSAN
-#define WEFT_NO_TSAN __attribute__((no_sanitize("thread")))
-#else
-#define WEFT_NO_TSAN
-#endif
-
 #if WEFT_ASAN
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
