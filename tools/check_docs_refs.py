@@ -4,8 +4,7 @@
 In all documents: relative links lead to a file (and to a heading of it). In ARCHITECTURE.md and
 docs/go-to-weft.md also: every `path/file.cc` in code marks exists, every `function()` and
 `type::member` in code marks occurs in the sources, and in a table row that names files, in those
-files; columns headed "Go..." are Go's business. Every WEFT_ option of the build is documented. A
-code block below `<!-- excerpt: FILE -->` stands in FILE word for word.
+files; columns headed "Go..." are Go's business. Every WEFT_ option of the build is documented.
 """
 import fnmatch
 import re
@@ -47,20 +46,6 @@ def check_links(root, doc):
                 headings = [slug(h.lstrip('#')) for h in place.read_text(encoding='utf-8').splitlines() if h.startswith('#')]
                 if anchor not in headings:
                     found.append(f'{doc}:{number}: {name or doc} has no heading #{anchor}')
-    return found
-
-
-def check_excerpts(root, doc):
-    text = (root / doc).read_text(encoding='utf-8')
-    found = []
-    for match in re.finditer(r'<!-- excerpt: (\S+) -->\s*\n```\w*\n(.*?)^```', text, re.S | re.M):
-        name, block = match.groups()
-        number = text.count('\n', 0, match.start()) + 1
-        source = root / name
-        if not source.is_file():
-            found.append(f'{doc}:{number}: excerpt of {name}, which does not exist')
-        elif block not in source.read_text(encoding='utf-8'):
-            found.append(f'{doc}:{number}: the excerpt differs from {name}')
     return found
 
 
@@ -162,7 +147,7 @@ def check_options(root):
 
 def check(root):
     tree = Tree(root)
-    found = [f for doc in documents(root) for f in check_links(root, doc) + check_excerpts(root, doc)]
+    found = [f for doc in documents(root) for f in check_links(root, doc)]
     for name in STRICT:
         if (root / name).is_file():
             found += check_names(root, (root / name).relative_to(root), tree)
@@ -180,8 +165,6 @@ def self_test():
         ('dead function', {**code, 'ARCHITECTURE.md': 'calls `spin_for_work()`\n'}, ['spin_for_work']),
         ('dead name in a column', {**code, 'docs/go-to-weft.md': '| Go | weft |\n|---|---|\n| `gopark` | `parkk` |\n'}, ['parkk']),
         ('function elsewhere', {**code, 'ARCHITECTURE.md': '| file | function |\n|---|---|\n| `sched/park.cc` | `go` |\n'}, ['go is not in src/sched']),
-        ('excerpt', {**code, 'README.md': '<!-- excerpt: include/weft/go.h -->\n```cpp\nvoid go();\n```\n'
-                     '<!-- excerpt: include/weft/go.h -->\n```cpp\nvoid went();\n```\n'}, ['README.md:5: the excerpt differs']),
         ('silent option', {**code, 'CMakeLists.txt': 'option(WEFT_X "x" OFF)\n', 'README.md': 'x\n'}, ['WEFT_X']),
     ])
 

@@ -31,7 +31,10 @@ void sleep_in_exit(waiter& w) {
 void block_thread(waiter& w, commit_fn commit, void* arg) {
   ensure_started();
   watch_thread_exit();
-  if (!commit(&w, arg)) {
+  tsan_ignore_begin();  // as in a section: block() has released the object for us
+  const bool published = commit(&w, arg);
+  tsan_ignore_end();
+  if (!published) {
     return;
   }
   sched.foreign.falls_asleep();

@@ -27,10 +27,12 @@ void park(M* mp, G* gp, wait_reason reason) {
 
 void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason reason) {
   G* gp = current_goroutine();
+  if (gp != nullptr && this_thread_exits()) [[unlikely]] {
+    gp = nullptr;  // in exit() a goroutine's thread, too, can only sleep as a thread
+  }
   w.gp = gp;
   tsan_release(object);
-  if (gp == nullptr || this_thread_exits()) [[unlikely]] {
-    w.gp = nullptr;  // in exit() a goroutine's thread, too, can only sleep as a thread
+  if (gp == nullptr) {
     block_thread(w, commit, arg);
     return;
   }

@@ -54,6 +54,7 @@ bool queue_for_world(waiter* w, void*) {
 // Hands the turn straight to the next stopper, in order. [STW-3]
 void pass_world_on() {
   sched.lock.lock();
+  tsan_acquire(&sched.world_held);  // whoever waits has released it: queue_for_world()
   waiter* w = sched.world_first;
   if (w == nullptr) {
     sched.world_held = false;
