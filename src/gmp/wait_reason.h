@@ -8,6 +8,12 @@ namespace weft::rt {
 
 enum class wait_reason : std::uint8_t {
   none,
+  chan_receive,
+  chan_receive_nil,
+  chan_send,
+  chan_send_nil,
+  select,
+  select_no_cases,
   semacquire,
   mutex_lock,
   shared_mutex_lock_shared,
@@ -22,6 +28,12 @@ enum class wait_reason : std::uint8_t {
 constexpr const char* to_string(wait_reason r) {
   switch (r) {
     case wait_reason::none: return "";
+    case wait_reason::chan_receive: return "chan receive";
+    case wait_reason::chan_receive_nil: return "chan receive (nil chan)";
+    case wait_reason::chan_send: return "chan send";
+    case wait_reason::chan_send_nil: return "chan send (nil chan)";
+    case wait_reason::select: return "select";
+    case wait_reason::select_no_cases: return "select (no cases)";
     case wait_reason::semacquire: return "semacquire";
     case wait_reason::mutex_lock: return "sync.Mutex.Lock";
     case wait_reason::shared_mutex_lock_shared: return "sync.RWMutex.RLock";

@@ -1,0 +1,36 @@
+// Timers as the rest of the runtime sees them. The structure that keeps them is src/timer; when they
+// are looked at, and who sleeps until the next one, is timers.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "os/clock.h"
+#include "timer/timer_event.h"
+
+namespace weft::rt {
+
+// Arms an event: fire() will be called once, at e.when or a little later, unless it is cancelled.
+// A time in the past means soon. kNever is a timer, too: it keeps the process from being dead.
+// Requires: e is idle (new, cancelled, or fired and then cancelled); no lock held that fire() takes,
+// nor one that ranks below `timers`. Runs on: G, g0, plain thread. Blocks: nothing.
+void timer_start(timer_event& e);
+
+// True: it was pending, and does not fire. False: it has fired, or was idle; then fire() has
+// returned (unless the caller is fire() itself) and the memory may go. e is idle afterwards.
+// Two threads must not cancel or start one event at the same time.
+// Requires: no lock held that fire() may take. Runs on: G, g0, plain thread. Blocks: briefly, while
+// another M is inside fire().
+bool timer_cancel(timer_event& e);
+
+// now + d without overflow; a negative d is now. For deadlines from durations.
+inline std::int64_t time_after(std::int64_t now, std::int64_t d) {
+  if (d <= 0) {
+    return now;
+  }
+  return d > kNever - now ? kNever : now + d;
+}
+
+// A goroutine or plain thread waits until `when`. At once if that is in the past.
+void sleep_until(std::int64_t when);
+
+}  // namespace weft::rt
