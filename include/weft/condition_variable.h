@@ -22,7 +22,8 @@ class cond {
   cond(const cond&) = delete;
   cond& operator=(const cond&) = delete;
   ~cond() {
-    if (state_ != 0) [[unlikely]] {
+    // order: CV1 acquire, as cond_core::quiet(); pairs with the last step of whoever waited here
+    if (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) != 0) [[unlikely]] {
       drain();
     }
   }
