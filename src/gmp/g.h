@@ -60,6 +60,7 @@ struct alignas(64) G {
   std::size_t stack_size = 0;      // asked for by attrs
   G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
   std::uint32_t chain_length = 0;  // … and how many Gs it links
+  atomic<std::uint64_t> timed_wait{0};  // the present wait with a limit: sched/timed.cc
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

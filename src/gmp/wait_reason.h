@@ -18,6 +18,7 @@ enum class wait_reason : std::uint8_t {
   mutex_lock,
   shared_mutex_lock_shared,
   shared_mutex_lock,
+  sleep,
   wait_group_wait,
   cond_wait,
   thread_join,
@@ -39,6 +40,7 @@ constexpr const char* to_string(wait_reason r) {
     case wait_reason::shared_mutex_lock_shared: return "sync.RWMutex.RLock";
     case wait_reason::shared_mutex_lock: return "sync.RWMutex.Lock";
     case wait_reason::cond_wait: return "sync.Cond.Wait";
+    case wait_reason::sleep: return "sleep";
     case wait_reason::wait_group_wait: return "sync.WaitGroup.Wait";
     case wait_reason::thread_join: return "thread join";
     case wait_reason::nested_run: return "run";

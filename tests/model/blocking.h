@@ -50,6 +50,7 @@ class note {
   void wake();
   void sleep() { wait(false); }
   bool sleep_for(std::int64_t) { return wait(true); }
+  bool sleep_until(std::int64_t) { return wait(true); }
   bool woken();
   // For world::service(): whether the note at self is set.
   static bool is_woken(const void* self) { return static_cast<const note*>(self)->woken_; }
