@@ -4,9 +4,18 @@
 #include <cstdint>
 #include <mutex>  // lock_guard, unique_lock, scoped_lock … are std's own
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 
 namespace weft {
+
+class mutex;
+
+namespace detail {
+WEFT_EXPORT bool lock_until(mutex& m, std::int64_t deadline);  // nanoseconds of the steady clock
+WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
+[[noreturn]] WEFT_EXPORT void throw_too_recursive();
+}  // namespace detail
 
 using std::adopt_lock;
 using std::adopt_lock_t;
@@ -67,6 +76,121 @@ class mutex {
   std::uint32_t state_ = 0;
   [[maybe_unused]] void* first_ = nullptr;
   [[maybe_unused]] void* last_ = nullptr;
+};
+
+/// std::timed_mutex: a mutex with try_lock_for() and try_lock_until().
+class timed_mutex : private mutex {
+ public:
+  using mutex::lock;
+  using mutex::try_lock;
+  using mutex::unlock;
+
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
+    return detail::lock_until(*this, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& t) {
+    return detail::attempt_until(
+        t, [this](std::int64_t deadline) { return detail::lock_until(*this, deadline); });
+  }
+};
+
+namespace detail {
+
+// Who holds it, and how many times over. An owner is a goroutine, or a plain thread.
+template <class Mutex>
+class recursive {
+ public:
+  constexpr recursive() noexcept = default;
+
+  void lock() {
+    const std::uint64_t me = this_thread_id();
+    if (!again(me)) {
+      mutex_.lock();
+      begin(me);
+    }
+  }
+  bool try_lock() {
+    const std::uint64_t me = this_thread_id();
+    if (again(me)) {
+      return true;
+    }
+    if (!mutex_.try_lock()) {
+      return false;
+    }
+    begin(me);
+    return true;
+  }
+  void unlock() {
+    if (--depth_ == 0) {
+      // order: relaxed, nobody else finds his own id here
+      __atomic_store_n(&owner_, 0, __ATOMIC_RELAXED);
+      mutex_.unlock();
+    }
+  }
+
+ protected:
+  template <class Attempt>
+  bool lock_by(Attempt&& attempt) {
+    const std::uint64_t me = this_thread_id();
+    if (again(me)) {
+      return true;
+    }
+    if (!attempt(mutex_)) {
+      return false;
+    }
+    begin(me);
+    return true;
+  }
+
+ private:
+  bool again(std::uint64_t me) {
+    // order: relaxed, only the owner finds his own id here
+    if (__atomic_load_n(&owner_, __ATOMIC_RELAXED) != me) {
+      return false;
+    }
+    if (++depth_ == 0) {
+      --depth_;
+      throw_too_recursive();
+    }
+    return true;
+  }
+  void begin(std::uint64_t me) {
+    __atomic_store_n(&owner_, me, __ATOMIC_RELAXED);  // order: relaxed, as above
+    depth_ = 1;
+  }
+
+  Mutex mutex_;
+  std::uint64_t owner_ = 0;
+  std::uint32_t depth_ = 0;  // guarded by mutex_
+};
+
+}  // namespace detail
+
+/// std::recursive_mutex: its owner, a goroutine or a plain thread, may lock it again.
+class recursive_mutex : public detail::recursive<mutex> {
+ public:
+  constexpr recursive_mutex() noexcept = default;
+  recursive_mutex(const recursive_mutex&) = delete;
+  recursive_mutex& operator=(const recursive_mutex&) = delete;
+};
+
+/// std::recursive_timed_mutex.
+class recursive_timed_mutex : public detail::recursive<timed_mutex> {
+ public:
+  recursive_timed_mutex() noexcept = default;
+  recursive_timed_mutex(const recursive_timed_mutex&) = delete;
+  recursive_timed_mutex& operator=(const recursive_timed_mutex&) = delete;
+
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
+    return lock_by([&](timed_mutex& m) { return m.try_lock_for(d); });
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& t) {
+    return lock_by([&](timed_mutex& m) { return m.try_lock_until(t); });
+  }
 };
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 #include <weft/condition_variable.h>
 #include <weft/go.h>
 
-#include "fiber/sanitizer.h"
 #include "sync/cond_core.h"
 #include "sync/lock_env.h"
 
@@ -13,11 +12,10 @@ namespace {
 using core = rt::cond_core<rt::sleeper>;
 using rt::mutex_words;
 using rt::sleeper;
+using rt::wait_reason;
 static_assert(sizeof(core) == sizeof(cond) && alignof(core) == alignof(cond));
-static_assert(sizeof(mutex_words) == sizeof(mutex));
 
 core& core_of(cond* self) { return *reinterpret_cast<core*>(self); }
-mutex_words& core_of(mutex& m) { return *reinterpret_cast<mutex_words*>(&m); }
 
 void unlock(mutex_words& m) {
   if (!m.unlock_fast()) {
@@ -42,6 +40,20 @@ void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
   }
 }
 
+// Sleeps until notified. False: the deadline came first.
+bool sleep_until_notified(core& c, sleeper& n, std::int64_t deadline) {
+  if (rt::sleep_until(n, wait_reason::cond_wait, {deadline, nullptr})) {
+    c.leave();
+    return true;
+  }
+  const bool timed_out = c.give_up(&n);
+  c.leave();
+  if (!timed_out) {
+    rt::settle(n, wait_reason::cond_wait);
+  }
+  return !timed_out;
+}
+
 }  // namespace
 
 void cond::notify_one() noexcept {
@@ -57,15 +69,54 @@ void cond::notify_all() noexcept {
   pass_on(all.list, all.count);
 }
 
+void cond::notify_surely() noexcept {
+  core::taken all = core_of(this).take_all_surely();
+  pass_on(all.list, all.count);
+}
+
 void cond::wait(mutex& m) {
-  mutex_words& words = core_of(m);
+  mutex_words& words = rt::words_of(m);
   sleeper n;
   n.mutex = &words;
   core_of(this).push(&n, /*timed=*/false);
   unlock(words);
-  rt::sleep(n, rt::wait_reason::cond_wait);
-  rt::lock_env env(rt::wait_reason::mutex_lock);
+  rt::sleep(n, wait_reason::cond_wait);
+  rt::lock_env env(wait_reason::mutex_lock);
   words.lock_adopted(env, n);
+}
+
+bool cond::wait_until(mutex& m, std::int64_t deadline) {
+  mutex_words& words = rt::words_of(m);
+  core& c = core_of(this);
+  sleeper n;
+  n.mutex = &words;
+  c.push(&n, /*timed=*/true);
+  unlock(words);
+  if (!sleep_until_notified(c, n, deadline)) {
+    m.lock();
+    return false;
+  }
+  rt::lock_env env(wait_reason::mutex_lock);
+  words.lock_adopted(env, n);
+  return true;
+}
+
+bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
+  core& c = core_of(this);
+  sleeper n;
+  const bool timed = deadline != rt::kNever || l.cancelled != nullptr;
+  c.push(&n, timed);
+  l.unlock(l.lock);
+  if (!timed) {
+    rt::sleep(n, wait_reason::cond_wait);
+    return true;
+  }
+  // A stop that was requested before the push is seen here; one after it finds n.
+  if (l.cancelled != nullptr && l.cancelled(l.token) && c.give_up(&n)) {
+    c.leave();
+    return true;
+  }
+  return sleep_until_notified(c, n, deadline);
 }
 
 void cond::drain() noexcept {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <weft/mutex.h>
+
 #include "gmp/wait_reason.h"
 #include "sync/mutex_core.h"
 #include "sync/sleeper.h"
@@ -18,7 +20,8 @@ void spin();
 // The Env of mutex_core::lock_slow().
 class lock_env {
  public:
-  explicit lock_env(wait_reason reason) : reason_(reason) {}
+  explicit lock_env(wait_reason reason, const wait_limit& limit = {})
+      : limit_(limit), reason_(reason) {}
 
   sleeper& node() {
     node_.reset();
@@ -27,21 +30,28 @@ class lock_env {
   static bool can_spin(int round) { return rt::can_spin(round); }
   static void spin() { rt::spin(); }
   bool sleep(sleeper& n) {
-    rt::sleep(n, reason_);
-    return true;
+    if (limit_.none()) [[likely]] {
+      rt::sleep(n, reason_);
+      return true;
+    }
+    return rt::sleep_until(n, reason_, limit_);
   }
-  void settle(sleeper&) {}
+  void settle(sleeper& n) { rt::settle(n, reason_); }
   bool lost();
   bool starved() const;
 
  private:
   sleeper node_;
+  const wait_limit limit_;
   std::int64_t since_ = 0;  // woken in vain for the first time
   wait_reason reason_;
 };
 
-// The slow halves of lock and unlock. The message is Go's fatal error for an unlock too many.
-void lock_contended(mutex_words& m, wait_reason reason = wait_reason::mutex_lock);
+// The slow halves of lock and unlock. False: the limit came first.
+bool lock_contended(mutex_words& m, const wait_limit& limit = {});
+// Go's fatal error for an unlock too many.
 void unlock_contended(mutex_words& m);
+
+inline mutex_words& words_of(mutex& m) { return reinterpret_cast<mutex_words&>(m); }
 
 }  // namespace weft::rt

@@ -1,6 +1,9 @@
 // weft::mutex over its core.
 #include <weft/mutex.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include "base/fatal.h"
 #include "os/clock.h"
 #include "sched/sched_api.h"
@@ -45,9 +48,9 @@ bool lock_env::lost() {
 
 bool lock_env::starved() const { return since_ != 0 && nanotime() - since_ > kStarvation; }
 
-void lock_contended(mutex_words& m, wait_reason reason) {
-  lock_env env(reason);
-  m.lock_slow(env);
+bool lock_contended(mutex_words& m, const wait_limit& limit) {
+  lock_env env(wait_reason::mutex_lock, limit);
+  return m.lock_slow(env);
 }
 
 void unlock_contended(mutex_words& m) {
@@ -63,17 +66,23 @@ void unlock_contended(mutex_words& m) {
 
 namespace weft {
 
-namespace {
+static_assert(sizeof(rt::mutex_words) == sizeof(mutex));
+static_assert(alignof(rt::mutex_words) == alignof(mutex));
 
-using core = rt::mutex_words;
-static_assert(sizeof(core) == sizeof(mutex) && alignof(core) == alignof(mutex));
+void mutex::lock_slow() { rt::lock_contended(rt::words_of(*this)); }
+void mutex::unlock_slow() { rt::unlock_contended(rt::words_of(*this)); }
+bool mutex::try_lock_slow() { return rt::words_of(*this).try_lock(); }
 
-core& core_of(mutex* self) { return *reinterpret_cast<core*>(self); }
+namespace detail {
 
-}  // namespace
+bool lock_until(mutex& m, std::int64_t deadline) {
+  return rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), {deadline, nullptr});
+}
 
-void mutex::lock_slow() { rt::lock_contended(core_of(this)); }
-void mutex::unlock_slow() { rt::unlock_contended(core_of(this)); }
-bool mutex::try_lock_slow() { return core_of(this).try_lock(); }
+void throw_too_recursive() {
+  throw std::system_error(EAGAIN, std::generic_category(), "weft::recursive_mutex");
+}
+
+}  // namespace detail
 
 }  // namespace weft

@@ -13,10 +13,13 @@
 //                                                   the waker's from now on
 //                                                b. rouse(): fired.complete(); wake what it returns
 //
-// With a limit, the timer may end the park between a and b. The list decides: who is still on it takes
-// itself off and has timed out; who is not has been chosen, and waits for b to be over (settle()).
+// With a limit, the timer may end the park at any time. The list decides: who is still on it takes
+// itself off and has timed out; who is not has been chosen, and waits for b to be over (settle()):
+// rouse() finds the wait claimed by the timer, and completes `dropped` instead.
 //
 // SL1: between a and the end of b the node stays. Otherwise rouse() writes into a frame that is gone.
+//      Its last step is fired.complete(), if that finds nobody parked; or the wake-up; or
+//      dropped.complete().
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,7 @@
 #include "gmp/completion.h"
 #include "gmp/wait_reason.h"
 #include "gmp/waiter.h"
-#include "sched/park.h"
+#include "sched/timed.h"
 
 namespace weft::rt {
 
@@ -42,17 +45,30 @@ struct sleeper {
   bool granted = false;                  // what it waits for is its own already
   mutex_core<sleeper>* mutex = nullptr;  // condition variables: what it wants next
 
-  waiter w;
+  // -- the handshake
   completion<waiter> fired;
+  completion<waiter> dropped;  // with a limit: the waker is done with a node that had timed out
+  wait_claim claim;            // with a limit
+  waiter w;
 
+  // For the next sleep. Requires: on no list, and roused or never listed.
   void reset() {
     granted = false;
     fired.reset();
+    if (w.claim != nullptr) {
+      dropped.reset();
+      claim.reset();
+    }
   }
 };
 
 // Blocks until somebody has roused n.
 void sleep(sleeper& n, wait_reason reason);
+
+// The same, but not beyond the limit. False: the limit came first; the caller must then look whether n
+// is still listed, and settle(n) if it is not.
+bool sleep_until(sleeper& n, wait_reason reason, const wait_limit& limit);
+void settle(sleeper& n, wait_reason reason);
 
 // b of the protocol. n may be gone on return.
 void rouse(sleeper* n);
