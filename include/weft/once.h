@@ -86,6 +86,7 @@ class once_result {
       std::optional<F>& f;
       ~release() { f.reset(); }
     } const at_end{f_};
+    std::exception_ptr thrown;
     try {
       if constexpr (std::is_void_v<R>) {
         std::move (*f_)();
@@ -94,8 +95,9 @@ class once_result {
         value_.emplace(std::move(*f_)());
       }
     } catch (...) {
-      thrown_ = std::current_exception();
+      thrown = std::current_exception();
     }
+    thrown_ = std::move(thrown);  // a goexit() does not come here
   }
 
   once_flag flag_;

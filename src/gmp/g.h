@@ -26,6 +26,7 @@
 namespace weft::rt {
 
 struct M;
+struct exit_hook;
 
 struct alignas(64) G {
   static constexpr std::size_t kInlineClosure = 64;
@@ -43,6 +44,7 @@ struct alignas(64) G {
   wait_reason reason = wait_reason::none;
   bool joinable = false;      // a thread handle refers to it: not recycled before the join
   bool custom_stack = false;  // stack_size counts
+  bool has_exit_hooks = false;
 
   // -- second line: the callable, if it fits
   alignas(64) std::byte inline_closure[kInlineClosure];
@@ -61,6 +63,8 @@ struct alignas(64) G {
   G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
   std::uint32_t chain_length = 0;  // … and how many Gs it links
   atomic<std::uint64_t> timed_wait{0};  // the present wait with a limit: sched/timed.cc
+  exit_hook* exit_hooks = nullptr;      // the goroutine's own: sched/at_exit.cc
+  void* own_word = nullptr;             // likewise
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

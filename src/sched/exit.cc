@@ -14,6 +14,7 @@
 
 #include "base/fatal.h"
 #include "fiber/unwind.h"
+#include "sched/at_exit.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
 
@@ -99,9 +100,14 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
 // A dump must not find a name that is being freed.
 WEFT_NO_TSAN void forget_name(G* gp) { gp->name = nullptr; }
 
+WEFT_NO_TSAN bool has_exit_hooks(const G* gp) { return gp->has_exit_hooks; }
+
 // At the end of the stack of a goroutine that called goexit().
 WEFT_NO_TSAN void finish_goexit(void*) {
   G* self = current_goroutine();
+  if (self->has_exit_hooks) {
+    run_exit_hooks(self);
+  }
   const belongings owned{self->closure, self->closure_align, self->name};
   forget_name(self);
   free_belongings(owned);
@@ -120,6 +126,9 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   tsan_acquire(gp);
   tsan_acquire(stack_tag);  // its last user's frames are gone
   body(owned.closure);
+  if (has_exit_hooks(gp)) [[unlikely]] {
+    run_exit_hooks(gp);
+  }
   if (owned.closure_align != 0 || owned.name != nullptr) {
     forget_name(gp);
     free_belongings(owned);

@@ -121,9 +121,9 @@ class shared_mutex_core {
     const bool admits = last && (state_.load(WEFT_ORDER(RX0, relaxed)) & kWriter) == 0;
     std::uint32_t delta = last ? 0 - kQueue - kWritersWait : 0 - kQueue;
     Node* readers = admits && !WEFT_MUTANT("readers-left-behind") ? admit_readers(delta) : nullptr;
-    // order: RX4 release pairs with RX2 of the next holder; acquire: what the last writer did, for those
-    // who are let in
-    state_.fetch_add(delta, WEFT_ORDER(RX4, acq_rel));
+    // order: RX2 release pairs with the next holder; those who are let in see what the last writer did
+    // through the acquire that took the bit
+    state_.fetch_add(delta, WEFT_ORDER(RX2, release));
     return {true, readers};
   }
   // False: it has been let in, and will be roused.
@@ -159,8 +159,8 @@ class shared_mutex_core {
     }
   }
   void drop_queue() {
-    // order: RX2 release publishes the lists to the next holder of the bit
-    state_.fetch_sub(kQueue, WEFT_ORDER(RX2, release));
+    // order: RX0 relaxed: nothing has changed
+    state_.fetch_sub(kQueue, WEFT_ORDER(RX0, relaxed));
   }
 
   bool enlist_as(Node& n, wait_list<Node>& list, bool (*admitted)(std::uint32_t),

@@ -149,6 +149,39 @@ void readers_meet(world& w) {
   w.finally([=] { quiet(s); });
 }
 
+// Of two writers that wait one gives up.
+void one_writer_gives_up(world& w) {
+  auto* s = w.make<state>();
+  check(s->m.try_lock_shared(), "not free");
+  w.thread("inside", [=] { s->unlock_shared(); });
+  w.thread("hurried", [=] {
+    if (!s->lock(1, true)) return;
+    s->write_inside();
+    s->unlock();
+  });
+  w.thread("patient", [=] { s->write(2); });
+  w.finally([=] { quiet(s); });
+}
+
+// One is about to leave as the last reader when the writer gives up: a reader comes in, the writer
+// queues again, and the reader leaves first.
+void last_but_one(world& w) {
+  auto* s = w.make<state>();
+  check(s->m.try_lock_shared() && s->m.enlist(s->nodes[3]), "not free");
+  w.thread("inside", [=] { s->unlock_shared(); });
+  w.thread("hurried", [=] {
+    const core::gave_up out = s->m.give_up(s->nodes[3]);
+    state::rouse(out.rouse);
+    if (!out.mine) {
+      s->nodes[3].event.sleep();
+      s->unlock();
+    }
+    s->write(2);
+  });
+  w.thread("reader", [=] { s->read(0); });
+  w.finally([=] { quiet(s); });
+}
+
 void reader_gives_up(world& w) {
   auto* s = w.make<state>();
   check(s->m.try_lock(), "not free");
@@ -190,6 +223,8 @@ const protocol kProtocol{
         {"two writers", {.preemptions = 2, .old_loads = 1}, two_writers},
         {"writer gives up", {.preemptions = 2, .old_loads = 1}, writer_gives_up},
         {"readers meet", {.preemptions = 2, .old_loads = 1}, readers_meet},
+        {"one writer gives up", {.preemptions = 2, .old_loads = 1}, one_writer_gives_up},
+        {"last but one", {.preemptions = 3, .old_loads = 0}, last_but_one},
         {"reader gives up", {.preemptions = 2, .old_loads = 1}, reader_gives_up},
         {"destroyed", {.preemptions = 4}, destroyed},
     },
