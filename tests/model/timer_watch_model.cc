@@ -196,8 +196,8 @@ void world_shrinks(world& w) {
 const protocol kProtocol{
     "timer_watch",
     {"sched/timers.cc", "sched/idle.cc", "sched/world.cc"},
-    {"TW1", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves", "hand-off-forgets-timers",
-     "restart-forgets-timers", "no-watcher-no-wake"},
+    {"TW1", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
+     "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake"},
     {
         {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
         {"falls asleep, spinning",
