@@ -32,8 +32,8 @@ struct timer_event {
 
   // -- the set's
   timer_event* next = nullptr;
-  timer_event** link = nullptr;      // what points at this event in its list
-  atomic<std::uintptr_t> where{0};   // 0: idle; a set: pending there; a set + 1: due, fires or fired
+  timer_event** link = nullptr;     // what points at this event in its list
+  atomic<std::uintptr_t> where{0};  // 0: idle; a set: pending there; a set + 1: due, fires or fired
 };
 
 }  // namespace weft::rt

@@ -1,0 +1,45 @@
+// Durations and time points as nanoseconds of the steady clock, without overflow.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#if __has_include(<bits/chrono.h>)
+#include <bits/chrono.h>  // libstdc++: a fifth of <chrono>
+#else
+#include <chrono>
+#endif
+
+namespace weft::detail {
+
+inline constexpr std::int64_t kNoDeadline = INT64_MAX;
+
+// Rounded up; from 0 to kNoDeadline.
+template <class Rep, class Period>
+constexpr std::int64_t nanoseconds_of(const std::chrono::duration<Rep, Period>& d) {
+  const long double approximate = std::chrono::duration<long double, std::nano>(d).count();
+  if (!(approximate > 0)) {
+    return 0;
+  }
+  if (approximate >= static_cast<long double>(kNoDeadline)) {
+    return kNoDeadline;
+  }
+  return std::chrono::ceil<std::chrono::nanoseconds>(d).count();
+}
+
+template <class Rep, class Period>
+std::int64_t deadline_after(const std::chrono::duration<Rep, Period>& d) {
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const std::int64_t ns = nanoseconds_of(d);
+  return ns > kNoDeadline - now ? kNoDeadline : now + ns;
+}
+
+template <class Clock, class Duration>
+std::int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& t) {
+  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
+    return nanoseconds_of(t.time_since_epoch());
+  } else {
+    return deadline_after(t - Clock::now());
+  }
+}
+
+}  // namespace weft::detail
