@@ -31,14 +31,17 @@ struct WEFT_EXPORT nil_channel : panic_error {
   ~nil_channel() override;
 };
 
+namespace detail {
+template <class T>
+struct receiving;
+}
+
 /// What a receive that does not wait for ever has found: a value, nothing (yet), or that the channel
 /// is closed and drained.
 template <class T>
 class try_result {
  public:
   constexpr try_result() noexcept = default;
-  constexpr try_result(std::optional<T> value, bool closed)
-      : value_(std::move(value)), closed_(closed) {}
 
   constexpr bool has_value() const noexcept { return value_.has_value(); }
   constexpr explicit operator bool() const noexcept { return has_value(); }
@@ -50,6 +53,7 @@ class try_result {
   constexpr const T* operator->() const noexcept { return &*value_; }
 
  private:
+  friend struct detail::receiving<T>;
   std::optional<T> value_;
   bool closed_ = false;
 };
@@ -106,20 +110,37 @@ struct sending {
 
 template <class T>
 struct receiving {
-  static std::optional<T> recv(channel* c) {
+  static std::optional<T> recv(channel* c) requires(plain_bytes<T>) {
     landing<T> here;
     const bool received = chan_recv(c, here.address());
     return here.get(received);
   }
+  // Straight into the caller's object, without a move.
+  static std::optional<T> recv(channel* c) requires(!plain_bytes<T>) {
+    std::optional<T> value;
+    chan_recv(c, &value);
+    return value;
+  }
   static try_result<T> try_recv(channel* c) {
-    landing<T> here;
-    const chan_end end = chan_try_recv(c, here.address());
-    return {here.get(end == chan_end::done), end == chan_end::closed};
+    return result([c](void* to) { return chan_try_recv(c, to); });
   }
   static try_result<T> recv_until(channel* c, std::int64_t deadline) {
-    landing<T> here;
-    const chan_end end = chan_recv_until(c, here.address(), deadline);
-    return {here.get(end == chan_end::done), end == chan_end::closed};
+    return result([c, deadline](void* to) { return chan_recv_until(c, to, deadline); });
+  }
+
+ private:
+  template <class F>
+  static try_result<T> result(F f) {
+    try_result<T> r;
+    if constexpr (plain_bytes<T>) {
+      landing<T> here;
+      const chan_end end = f(here.address());
+      r.closed_ = end == chan_end::closed;
+      r.value_ = here.get(end == chan_end::done);
+    } else {
+      r.closed_ = f(&r.value_) == chan_end::closed;
+    }
+    return r;
   }
 };
 

@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <weft/chan.h>
 #include <weft/detail/deadline.h>
@@ -143,6 +141,18 @@ struct select_room {
   std::uint32_t order[N];
 };
 
+// A case on the heap, in a selector.
+template <class C>
+struct kept_case final : any_case {
+  template <class D>
+  explicit kept_case(D&& d) : c(std::forward<D>(d)) {
+    c.keep();
+  }
+  select_case prepare() override { return c.prepare(); }
+  void run(bool received) override { c.run(received); }
+  C c;
+};
+
 }  // namespace detail
 
 /// A case of select(): receive from ch (a chan or a recv_chan) and call f with what came, an
@@ -219,67 +229,29 @@ std::size_t select(C&&... cases) {
 /// ready again after that. Not for use by several goroutines at once.
 class selector {
  public:
-  selector() = default;
-  selector(selector&&) noexcept = default;
-  selector& operator=(selector&&) noexcept = default;
+  selector() noexcept = default;
+  selector(selector&& other) noexcept : cases_(std::exchange(other.cases_, nullptr)) {}
+  selector& operator=(selector&& other) noexcept {
+    std::swap(cases_, other.cases_);
+    return *this;
+  }
+  ~selector() { detail::selector_destroy(cases_); }
 
   /// Returns the index of the case, counted from 0.
   template <detail::selectable C>
   std::size_t add(C&& c) {
-    cases_.push_back(std::make_unique<kept<std::decay_t<C>>>(std::forward<C>(c)));
-    sorted_ = false;
-    return cases_.size() - 1;
+    return detail::selector_add(cases_, new detail::kept_case<std::decay_t<C>>(std::forward<C>(c)));
   }
 
   /// As weft::select().
-  std::size_t select() {
-    const std::size_t n = cases_.size();
-    if (list_.size() != n) {
-      list_.resize(n);
-      nodes_ = std::make_unique<detail::select_node[]>(n);
-      order_.resize(n);
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-      const detail::select_case now = cases_[i]->prepare();
-      sorted_ = sorted_ && now.ch == list_[i].ch;
-      list_[i] = now;
-    }
-    const detail::select_result chosen = detail::select_run(
-        list_.data(), n, nodes_.get(), order_.data(), std::exchange(sorted_, true));
-    cases_[chosen.index]->run(chosen.received);
-    return chosen.index;
-  }
+  std::size_t select() { return detail::selector_select(cases_); }
 
-  std::size_t size() const noexcept { return cases_.size(); }
-  bool empty() const noexcept { return cases_.empty(); }
-  void clear() noexcept {
-    cases_.clear();
-    list_.clear();
-    sorted_ = false;
-  }
+  std::size_t size() const noexcept { return detail::selector_size(cases_); }
+  bool empty() const noexcept { return size() == 0; }
+  void clear() noexcept { detail::selector_destroy(std::exchange(cases_, nullptr)); }
 
  private:
-  struct any_case {
-    virtual ~any_case() = default;
-    virtual detail::select_case prepare() = 0;
-    virtual void run(bool received) = 0;
-  };
-  template <class C>
-  struct kept final : any_case {
-    template <class D>
-    explicit kept(D&& d) : c(std::forward<D>(d)) {
-      c.keep();
-    }
-    detail::select_case prepare() override { return c.prepare(); }
-    void run(bool received) override { c.run(received); }
-    C c;
-  };
-
-  std::vector<std::unique_ptr<any_case>> cases_;
-  std::vector<detail::select_case> list_;
-  std::unique_ptr<detail::select_node[]> nodes_;
-  std::vector<std::uint32_t> order_;
-  bool sorted_ = false;  // order_ is that of list_
+  detail::selector_cases* cases_ = nullptr;
 };
 
 }  // namespace weft

@@ -18,11 +18,13 @@
 // channel but the one by which it was woken, in step 5, before it returns.
 //
 // Uniform choice: a count of those that are ready, and one random number if there are several. Go
-// shuffles the cases before it looks, which costs n random numbers also if nothing is ready.
+// shuffles the cases before it looks, which costs n random numbers also if nothing is ready. Only
+// cases of the same channel are shuffled here, before they are queued there.
 //
 // Go: runtime/select.go selectgo
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include <weft/detail/select.h>
 #include <weft/go.h>
@@ -53,7 +55,9 @@ std::uint32_t random_below(std::uint32_t n) {
   if (M* mp = current_m()) {
     return mp->random.below(n);
   }
-  rng r(static_cast<std::uint64_t>(nanotime()));
+  static atomic<std::uint64_t> draws{0};  // plain threads share one sequence
+  // order: relaxed, only the numbers must differ
+  rng r(draws.fetch_add(0x9e3779b97f4a7c15u, WEFT_ORDER(RN0, relaxed)));
   return r.below(n);
 }
 
@@ -73,6 +77,7 @@ class selection {
   std::size_t choose();
   bool proceed(std::size_t chosen, bool* received);
   std::size_t wait(bool* received, bool* retry);
+  void shuffle_from(std::size_t k);
   void enqueue();
   std::size_t leave();
   static bool unlock_in_commit(waiter*, void* self);
@@ -194,10 +199,24 @@ bool selection::proceed(std::size_t chosen, bool* received) {
   return true;
 }
 
+// Cases of one channel become ready together, and the first in its queue is met.
+void selection::shuffle_from(std::size_t k) {
+  std::size_t end = k + 1;
+  while (end < live_ && at(end) == at(k)) {
+    ++end;
+  }
+  for (; end - k > 1; ++k) {
+    std::swap(order_[k], order_[k + random_below(static_cast<std::uint32_t>(end - k))]);
+  }
+}
+
 void selection::enqueue() {
   claim_.reset();
   waiter_.claim = &claim_;
   for (std::size_t k = 0; k < live_; ++k) {
+    if (k + 1 < live_ && at(k) == at(k + 1) && first_of(k)) [[unlikely]] {
+      shuffle_from(k);
+    }
     const std::size_t i = order_[k];
     const select_case& c = cases_[i];
     auto* n = ::new (nodes_[i].memory) chan_waiter(&waiter_, c.value);

@@ -34,4 +34,22 @@ struct select_result {
 WEFT_EXPORT select_result select_run(const select_case* cases, std::size_t n, select_node* nodes,
                                      std::uint32_t* order, bool sorted);
 
+// A case whose type only its maker knows, for a selector.
+struct any_case {
+  any_case() = default;
+  any_case(const any_case&) = delete;
+  any_case& operator=(const any_case&) = delete;
+  virtual ~any_case() = default;
+  virtual select_case prepare() = 0;
+  virtual void run(bool received) = 0;
+};
+
+struct selector_cases;  // opaque; null: none
+
+// Takes the case over, also if it throws. Returns its index.
+WEFT_EXPORT std::size_t selector_add(selector_cases*& cases, any_case* c);
+WEFT_EXPORT std::size_t selector_select(selector_cases* cases);
+WEFT_EXPORT std::size_t selector_size(const selector_cases* cases) noexcept;
+WEFT_EXPORT void selector_destroy(selector_cases* cases) noexcept;
+
 }  // namespace weft::detail
