@@ -203,6 +203,7 @@ class chan_core {
     closed_.set(true);
     node* woken = nullptr;  // newest first
     for (chan_queue<node>* q : {&receivers_, &senders_}) {
+      if (WEFT_MUTANT("close-forgets-senders") && q == &senders_) break;
       while (node* n = take_out(*q)) {
         n->outcome.set(chan_outcome::closed);
         n->next.set(woken);
@@ -311,7 +312,7 @@ class chan_core {
       u.locked = nullptr;
     }
     advance();
-    if (senders_.empty()) [[likely]] {
+    if (senders_.empty() || WEFT_MUTANT("senders-not-let-in")) [[likely]] {
       unlock();
       return;
     }

@@ -69,8 +69,11 @@ TEST_P(ChanValues, PlainBytesOfAllSizes) {
                                     [](std::uint16_t v, int i) { ASSERT_EQ(v, i * 1000); });
     through_all_ways<double>([](int i) { return i * 0.5; },
                              [](double v, int i) { ASSERT_EQ(v, i * 0.5); });
-    through_all_ways<std::array<int, 3>>([](int i) { return std::array<int, 3>{i, i + 1, i + 2}; },
-                                         [](auto& v, int i) { ASSERT_EQ(v[2], i + 2); });
+    through_all_ways<std::array<int, 3>>(
+        [](int i) {
+          return std::array<int, 3>{i, i + 1, i + 2};
+        },
+        [](auto& v, int i) { ASSERT_EQ(v[2], i + 2); });
     through_all_ways<std::array<char, 5000>>(
         [](int i) {
           std::array<char, 5000> a{};
@@ -92,8 +95,9 @@ TEST_P(ChanValues, MoveOnly) {
 
 TEST_P(ChanValues, Strings) {
   run([] {
-    through_all_ways<std::string>([](int i) { return std::string(100, static_cast<char>(i)); },
-                                  [](auto& v, int i) { ASSERT_EQ(v, std::string(100, static_cast<char>(i))); });
+    through_all_ways<std::string>(
+        [](int i) { return std::string(100, static_cast<char>(i)); },
+        [](auto& v, int i) { ASSERT_EQ(v, std::string(100, static_cast<char>(i))); });
   });
 }
 

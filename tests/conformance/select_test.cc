@@ -166,7 +166,8 @@ TEST_P(Select, Stress) {
 TEST_P(Select, Fair) {
   run([] {
     const int trials = scaled(10000, 1000);
-    const chan<int> one(static_cast<std::size_t>(trials) + 1), two(static_cast<std::size_t>(trials) + 1);
+    const chan<int> one(static_cast<std::size_t>(trials) + 1),
+        two(static_cast<std::size_t>(trials) + 1);
     for (int i = 0; i < trials + 1; ++i) {
       one.send(1);
       two.send(2);
@@ -174,8 +175,7 @@ TEST_P(Select, Fair) {
     const chan<int> three, four, five;
     int ones = 0, twos = 0;
     for (int i = 0; i < trials; ++i) {
-      select(recv(three), recv(four),
-             recv(one, [&](std::optional<int>) { ++ones; }),
+      select(recv(three), recv(four), recv(one, [&](std::optional<int>) { ++ones; }),
              recv(two, [&](std::optional<int>) { ++twos; }), recv(five));
     }
     EXPECT_EQ(ones + twos, trials);
@@ -194,8 +194,9 @@ TEST_P(Select, UniformAmongTheReady) {
     closed.close();
     const int trials = scaled(10000, 2000);
     for (int i = 0; i < trials; ++i) {
-      const std::size_t k = select(recv(closed), recv(never), recv(closed), recv(never), recv(never),
-                                   recv(closed), recv(closed), recv(closed), recv(never));
+      const std::size_t k =
+          select(recv(closed), recv(never), recv(closed), recv(never), recv(never), recv(closed),
+                 recv(closed), recv(closed), recv(never));
       ++chosen[k];
     }
     for (const std::size_t k : {0, 2, 5, 6, 7}) {
@@ -234,7 +235,10 @@ TEST_P(Select, DuplicateChannel) {
   run([] {
     const chan<int> c, d, e;
     weft::wait_group wg;
-    wg.go([&] { select(recv(c), recv(c), recv(d)); e.send(9); });
+    wg.go([&] {
+      select(recv(c), recv(c), recv(d));
+      e.send(9);
+    });
     many_turns();
     wg.go([&] { c.recv(); });
     many_turns();
