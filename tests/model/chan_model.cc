@@ -247,6 +247,15 @@ void buffered(world& w) {
   });
 }
 
+// One receive makes room: a sender that waited for it goes on.
+void room(world& w) {
+  state* s = make(w, 1);
+  w.thread("sender", [=] {
+    for (int v = 1; v <= 2; ++v) check(s->send(s->c[0], v) == chan_status::done, "not sent");
+  });
+  w.thread("receiver", [=] { check(s->recv(s->c[0]) == 1, "out of order"); });
+}
+
 void two_senders(world& w, std::size_t capacity) {
   state* s = make(w, capacity);
   for (int i = 0; i < 2; ++i) {
@@ -412,6 +421,7 @@ const protocol kProtocol{
     {
         {"rendezvous", {.preemptions = 3}, rendezvous},
         {"buffered", {.preemptions = 2}, buffered},
+        {"room", {.preemptions = 2}, room},
         {"two senders", {.preemptions = 2}, [](world& w) { two_senders(w, 0); }},
         {"two senders, buffered", {.preemptions = 2}, [](world& w) { two_senders(w, 1); }},
         {"two receivers", {.preemptions = 2, .old_loads = 2}, two_receivers},
