@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 #include <weft/detail/spawn.h>
 #include <weft/go.h>
@@ -27,6 +28,7 @@ WEFT_EXPORT std::uint64_t goroutine_id(void* goroutine) noexcept;
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_thread_error(int code);
 WEFT_EXPORT unsigned hardware_concurrency() noexcept;
+WEFT_EXPORT void sleep_until(std::int64_t deadline);  // in nanoseconds of the steady clock
 }  // namespace detail
 
 /// The identity of a goroutine or of a plain thread; what thread::get_id() returns.
@@ -56,6 +58,23 @@ namespace this_thread {
 inline thread_id get_id() noexcept { return make_thread_id(detail::this_thread_id()); }
 /// gosched().
 inline void yield() noexcept { gosched(); }
+
+/// Waits for at least d. At once, without yielding, if d is not positive. A goroutine costs a timer
+/// meanwhile, not a thread; on an idle machine it wakes within some tens of microseconds.
+template <class Rep, class Period>
+void sleep_for(const std::chrono::duration<Rep, Period>& d) {
+  if (d > d.zero()) {
+    detail::sleep_until(detail::deadline_after(d));
+  }
+}
+
+/// Waits until Clock says t or later: if the clock is set meanwhile, that counts.
+template <class Clock, class Duration>
+void sleep_until(const std::chrono::time_point<Clock, Duration>& t) {
+  for (auto now = Clock::now(); now < t; now = Clock::now()) {
+    sleep_for(t - now);
+  }
+}
 }  // namespace this_thread
 
 /// std::thread as a goroutine: replacing std:: by weft:: compiles and behaves. join() may be called

@@ -49,9 +49,11 @@ class futex_note {
 
   // Sleeps for at most ns nanoseconds; true if woken. Early returns do not extend the sleep.
   // A false result is not a promise: the wake-up may come between it and the caller's next step.
-  bool sleep_for(std::int64_t ns) {
+  bool sleep_for(std::int64_t ns) { return woken() || sleep_until(futex_deadline(ns)); }
+
+  // The same with an absolute time of CLOCK_MONOTONIC, in nanoseconds.
+  bool sleep_until(std::int64_t deadline) {
     if (woken()) return true;
-    const std::int64_t deadline = futex_deadline(ns);
     for (;;) {
       const futex_result result = futex_wait_until(word_, 0, deadline);
       if (woken()) return true;

@@ -42,6 +42,7 @@ struct alignas(64) M {
   G* left = nullptr;  // the goroutine that has just left, and what it wants
   leaving left_wants = leaving::nothing;
   bool spinning = false;
+  bool timer_is_due = false;   // woken by time: look at everybody's timers first
   commit_fn commit = nullptr;  // leaving::parked
   waiter* commit_waiter = nullptr;
   void* commit_arg = nullptr;

@@ -12,6 +12,7 @@
 #include "fiber/stack.h"
 #include "gmp/g.h"
 #include "gmp/run_queue.h"
+#include "timer/timer_set.h"
 
 namespace weft::rt {
 
@@ -44,6 +45,10 @@ struct alignas(128) P {
   bool lone = false;  // no other P exists: nobody steals, nobody to wake
   M* m = nullptr;
   std::int32_t id = 0;
+  // When to read the clock for timers: dearer than a switch, so not at each one (sched/timers.cc).
+  std::uint32_t timer_countdown = 1;  // switches until the next look, if there are timers
+  std::uint32_t timer_interval = 1;
+  std::int64_t timers_seen = 0;  // the time of the last look
 
   // -- written by the owner, read by anybody
   alignas(64) atomic<std::int64_t> goroutines{
@@ -58,6 +63,9 @@ struct alignas(128) P {
   // -- guarded by sched.lock
   P* idle_next = nullptr;
   M* run_m = nullptr;  // start_the_world: the M that will take it
+
+  // -- has its own lock
+  alignas(64) timer_set timers;
 
   stack stacks[kStackCache];  // owner only: warm, LIFO
 };

@@ -53,6 +53,11 @@ struct sched_state {
   std::uint64_t m_next_id WEFT_GUARDED_BY(lock) = 0;
   std::int32_t max_threads WEFT_GUARDED_BY(lock) = kDefaultMaxThreads;
 
+  // -- timers (sched/timers.cc)
+  M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
+  // Until when; 0: there is no watcher. Written under lock.
+  alignas(64) shared_atomic<std::int64_t> watched_until{0};
+
   // -- stopping the world (sched/world.cc)
   bool stopping WEFT_GUARDED_BY(lock) = false;
   bool restarting WEFT_GUARDED_BY(lock) = false;     // Ps with work are on their way to their Ms

@@ -15,6 +15,7 @@ enum class wait_reason : std::uint8_t {
   select,
   select_no_cases,
   semacquire,
+  sleep,
   wait_group_wait,
   thread_join,
   nested_run,
@@ -31,6 +32,7 @@ constexpr const char* to_string(wait_reason r) {
     case wait_reason::select: return "select";
     case wait_reason::select_no_cases: return "select (no cases)";
     case wait_reason::semacquire: return "semacquire";
+    case wait_reason::sleep: return "sleep";
     case wait_reason::wait_group_wait: return "sync.WaitGroup.Wait";
     case wait_reason::thread_join: return "thread join";
     case wait_reason::nested_run: return "run";

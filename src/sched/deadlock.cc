@@ -1,6 +1,7 @@
 // Is everybody asleep, and can nobody wake them?
 //
-// A goroutine can be woken by a goroutine or by a plain thread. If every M sleeps, no goroutine runs.
+// A goroutine can be woken by a goroutine, by a timer or by a plain thread. If every M sleeps, no
+// goroutine runs. A pending timer may do anything, so as long as there is one nobody is dead. [DD-2]
 // A plain thread may act unless it sleeps inside weft itself, and only the kernel knows which threads
 // exist: so when everything is asleep the tasks of the process are compared with the runtime's own
 // threads and the blocked ones. That costs a directory listing, so it is not done at once but after
@@ -46,7 +47,7 @@ bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
   return running == 0 && !sched.stopping && !sched.restarting && !process_is_exiting() &&
-         (live_goroutines() > 0 || sched.foreign.blocked() > 0);
+         (live_goroutines() > 0 || sched.foreign.blocked() > 0) && earliest_timer() == kNever;
 }
 
 void check_dead() {

@@ -1,14 +1,14 @@
 // Where work comes from, in Go's order. [FR-1]
 //
 //   1  the world is stopping: stop
+//   3  timers of this P that are due
 //   6  every 61st slice: one from the global queue, so that it does not starve behind local chains
 //   8  local: runnext, then the ring
 //   9  a share of the global queue
-//   11 other Ps' queues, spinning
+//   11 other Ps' queues, spinning; and their timers
 //   14 nothing: idle.cc
 //
-// Timers (step 3) and the poller (step 10) go between 1 and 6 and between 9 and 11; both will return
-// lists of goroutines and wake nobody themselves.
+// The poller (step 10) goes between 9 and 11; it will return lists of goroutines and wake nobody.
 //
 // Go: runtime/proc.go findRunnable
 #include "base/fatal.h"
@@ -82,6 +82,7 @@ found find_runnable(M* mp) {
       stop_for_world(mp);
       continue;
     }
+    run_own_timers(mp);
     if (G* gp = fair_share(pp)) {
       return {gp, false};
     }

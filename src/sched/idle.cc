@@ -6,6 +6,7 @@
 // Go: runtime/proc.go startm, stopm, wakep, handoffp, pidleget, mput
 #include "base/fatal.h"
 #include "sched/sched_api.h"
+#include "sched/timers.h"
 
 namespace weft::rt {
 
@@ -78,7 +79,7 @@ void idle_m_put(M* mp) {
   ++sched.idle_m_count;
 }
 
-static void idle_m_remove(M* mp) WEFT_REQUIRES(sched.lock) {
+void idle_m_remove(M* mp) {
   (mp->idle_prev != nullptr ? mp->idle_prev->idle_next : sched.idle_ms) = mp->idle_next;
   if (mp->idle_next != nullptr) {
     mp->idle_next->idle_prev = mp->idle_prev;
@@ -88,8 +89,12 @@ static void idle_m_remove(M* mp) WEFT_REQUIRES(sched.lock) {
   --sched.idle_m_count;
 }
 
+// Whoever watches the timers goes last: somebody else would have to take that over.
 M* idle_m_get() {
   M* mp = sched.idle_ms;
+  if (mp != nullptr && mp == sched.timer_watcher && mp->idle_next != nullptr) {
+    mp = mp->idle_next;
+  }
   if (mp != nullptr) {
     idle_m_remove(mp);
   }
@@ -150,19 +155,28 @@ void hand_p_unlock(M* mp, P* pp) {
   }
 }
 
-// Sleeps until a P is handed over, and takes it. Entered with sched.lock, leaves without. The last M
-// to fall asleep looks for deadlocks now and then, if there is anybody who might be in one; another
-// that is poked looks, too.
+// Sleeps until a P is handed over, and takes it. Entered with sched.lock, leaves without. One of those
+// who sleep watches the timers, and takes an idle P by itself when one is due. The last M to fall
+// asleep looks for deadlocks now and then, if there is anybody who might be in one; another that is
+// poked looks, too.
 void sleep_for_p_unlock(M* mp) {
   constexpr std::int64_t kFirstLook = 2'000'000;
   constexpr std::int64_t kLongestPause = 60'000'000'000;
   std::int64_t pause = kFirstLook;
   while (mp->nextp == nullptr) {
+    const std::int64_t until = mp->locked_g != nullptr ? kNever : watch_timers(mp);
+    if (until == kTimerDue) {
+      sched.lock.unlock();
+      return;
+    }
     mp->watches_deadlock = all_asleep();
     const bool watch = mp->watches_deadlock;
     sched.lock.unlock();
     if (watch) {
       mp->park.sleep_for(pause);
+      pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
+    } else if (until != kNever) {
+      mp->park.sleep_until(until);
     } else {
       mp->park.sleep();
     }
@@ -171,8 +185,9 @@ void sleep_for_p_unlock(M* mp) {
     if (mp->nextp != nullptr) {
       break;
     }
-    pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
-    if (mp->poked) {  // something changed outside: what looked alive may be dead soon
+    if (mp->poked && (mp->park.woken() || WEFT_MUTANT("poke-cleared-early"))) {
+      // Something changed outside: what looked alive may be dead soon. (A poke whose note is not
+      // set yet ended no sleep: it will end the next one.)
       mp->poked = false;
       if (!WEFT_MUTANT("poke-not-cleared")) {
         mp->park.clear();
@@ -182,6 +197,7 @@ void sleep_for_p_unlock(M* mp) {
       check_dead();
     }
   }
+  const bool watched = stop_watching_timers(mp);
   sched.lock.unlock();
   mp->park.sleep();
   mp->park.clear();
@@ -190,6 +206,9 @@ void sleep_for_p_unlock(M* mp) {
   mp->nextp = nullptr;
   WEFT_CHECK(pp != nullptr, "an M was woken without a P");
   acquire_p(mp, pp);
+  if (watched && !mp->spinning && !WEFT_MUTANT("watcher-leaves")) {  // a spinning one looks itself
+    find_timer_watcher();
+  }
 }
 
 // [MS-2]
@@ -278,6 +297,9 @@ void hand_off_p(P* pp) {
   if (sched.idle.must_look_again(/*was_spinning=*/false) && somebody_has_work() &&
       sched.idle.claim_wake()) {
     wake_p_slow();
+  }
+  if (!WEFT_MUTANT("hand-off-forgets-timers")) {
+    find_timer_watcher();
   }
 }
 

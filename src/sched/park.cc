@@ -67,7 +67,7 @@ void gosched() {
   bool inherit = false;
   G* next = pick_local(mp, pp, &inherit);
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
-      sched.runq.empty() && pp->runq.empty() &&
+      sched.runq.empty() && pp->runq.empty() && !timers_want_a_look(pp) &&
       // order: AT1 relaxed; a stop is acted upon under sched.lock
       pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
     leave_runtime(mp);  // nobody else is here

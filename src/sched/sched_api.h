@@ -1,8 +1,8 @@
 // What the verbs of the scheduler say to each other. Public to src/sched only, but for park.h.
 //
 // Reading order is a goroutine's life: spawn.cc, schedule.cc, find_runnable.cc, steal.cc, park.cc,
-// ready.cc, exit.cc; then idle.cc for those who have nothing to do, world.cc for those who stop
-// everybody, foreign.cc and locked.cc for threads that are not ours, boot.cc for the beginning.
+// ready.cc, exit.cc; then idle.cc for those who have nothing to do, timers.cc for those who wait for
+// a time, world.cc for those who stop everybody, foreign.cc and locked.cc for threads that are not ours, boot.cc for the beginning.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +87,39 @@ P* idle_p_get_for_work() WEFT_REQUIRES(sched.lock);
 G* global_batch_get(P* pp) WEFT_REQUIRES(sched.lock);
 void idle_m_put(M* mp) WEFT_REQUIRES(sched.lock);
 M* idle_m_get() WEFT_REQUIRES(sched.lock);
+void idle_m_remove(M* mp) WEFT_REQUIRES(sched.lock);
 void hand_off_p(P* pp);
+
+// timers.cc ------------------------------------------------------------------------------------
+// timer_start() within a section; mp is its M, or null. The event may be gone on return.
+void arm_timer(M* mp, timer_event& e);
+// Runs what is due on mp's P, or everywhere if time has woken mp. Runs on: g0.
+void run_own_timers(M* mp);
+// Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. True: something ran.
+bool run_timers(M* mp, P* victim, std::int64_t* now);
+// When the next timer is due on any P, or a little before; kNever if there is none.
+std::int64_t earliest_timer();
+// mp sleeps until the result: it becomes the watcher if there is none, or none for so early a time.
+// kTimerDue: it has taken a P and left the idle list, spinning.
+inline constexpr std::int64_t kTimerDue = 0;
+std::int64_t watch_timers(M* mp) WEFT_REQUIRES(sched.lock);
+// mp is handed a P. True: it was the watcher, and there is none now.
+bool stop_watching_timers(M* mp) WEFT_REQUIRES(sched.lock);
+// A P has become idle without its M, or the watcher has other work: somebody must watch.
+void find_timer_watcher();
+// Timers of Ps that go out of use. Requires: the world is stopped.
+void move_timers(std::int32_t procs);
+// True if the clock should be read now on behalf of pp's timers: g0 does it. Counts a switch.
+[[gnu::always_inline]] inline bool timers_want_a_look(P* pp) {
+  if (pp->timers.next() == kNever) [[likely]] {
+    return false;
+  }
+  if (pp->timer_countdown > 1) {
+    --pp->timer_countdown;
+    return false;
+  }
+  return true;
+}
 
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.

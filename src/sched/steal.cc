@@ -5,6 +5,8 @@
 // would tear ping-pong partners apart. It is taken only if the owner has not switched for 3 us: then
 // the owner computes, and the goroutine had better run here. [RQ-9]
 //
+// In the last pass it also runs the timers of others that are due: their Ms may be busy for long.
+//
 // A thief that finds nothing looks again for a while before it lets its P go: falling asleep and
 // being woken again costs two thread switches and 9 us of the waker's time. It does so only while
 // there is a processor to spare for it.
@@ -72,6 +74,7 @@ bool interrupted(const M* mp) {
 
 G* steal_work(M* mp) {
   constexpr int kPasses = 4;
+  std::int64_t now = 0;
   const auto n = static_cast<std::uint32_t>(sched.proc_count());
   for (int pass = 0; pass < kPasses; ++pass) {
     const bool last = pass == kPasses - 1;
@@ -80,6 +83,12 @@ G* steal_work(M* mp) {
         return nullptr;
       }
       P* victim = sched.p(static_cast<std::int32_t>(w.position()));
+      if (last && run_timers(mp, victim, &now)) {  // also one's own, whose time may have come
+        bool inherit = false;
+        if (G* gp = take_local(mp->p, &inherit)) {
+          return gp;
+        }
+      }
       if (victim == mp->p) {
         continue;
       }

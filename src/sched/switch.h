@@ -75,13 +75,16 @@ inline void count_switch(P* pp) {
 }
 
 // The next local goroutine, if the choice may be made on a goroutine's stack. Null: g0 decides.
-// [FR-1] steps 1 to 8; timers and the poller will be asked on g0.
+// [FR-1] steps 1 to 8; timers and the poller are asked on g0.
 [[gnu::always_inline]] inline G* pick_local(M* mp, P* pp, bool* inherit) {
   // order: AT1 relaxed; a stop request is acted upon under sched.lock, this only says "go and look"
   if (pp->attention.load(WEFT_ORDER(AT1, relaxed)) != 0 || mp->locked_g != nullptr) [[unlikely]] {
     return nullptr;
   }
   if (pp->schedtick % kFairnessTick == 0 && !sched.runq.empty()) [[unlikely]] {
+    return nullptr;
+  }
+  if (timers_want_a_look(pp)) [[unlikely]] {
     return nullptr;
   }
   G* gp = take_local(pp, inherit);

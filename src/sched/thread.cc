@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include "base/fatal.h"
 #include "base/print.h"
@@ -38,6 +39,7 @@ void* m_main(void* arg) {
   auto* mp = static_cast<M*>(arg);
   bind_thread(mp);
   pthread_sigmask(SIG_SETMASK, &sched.initial_mask, nullptr);
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // ns; by default timers may be 50 us late
   P* pp = mp->nextp;
   mp->nextp = nullptr;
   acquire_p(mp, pp);

@@ -21,7 +21,8 @@ struct wait_limit {
   bool none() const { return deadline == kNever && source == nullptr; }
 };
 
-// As block(), but ends at the limit, too. Sets w.claim. A limit in the past still looks at the commit
+// As block(), but ends at the limit, too. Sets w.claim, unless it has one already (a select whose
+// nodes share it). A limit in the past still looks at the commit
 // first: if that refuses, the result is `woken`.
 //
 // On timed_out and cancelled the object may still list w: the caller takes it off, under the

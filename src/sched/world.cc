@@ -223,6 +223,7 @@ void resize_procs(std::int32_t n) {
 void start_world_with(std::int32_t procs) {
   {
     const section here;
+    move_timers(procs);
     sched.lock.lock();
     if (process_is_exiting()) {  // freeze_world() came meanwhile: nobody may be started again
       sched.lock.unlock();
@@ -251,6 +252,9 @@ void start_world_with(std::int32_t procs) {
     }
     if (sched.proc_count() > 1 && sched.idle.claim_wake()) {
       wake_p_slow();
+    }
+    if (!WEFT_MUTANT("restart-forgets-timers")) {
+      find_timer_watcher();
     }
   }
   pass_world_on();

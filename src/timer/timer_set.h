@@ -1,0 +1,216 @@
+// The timers of one P: a wheel, its lock, and the word by which others see when to look.
+//
+// Anybody may cancel, and any M may run what is due; so there is a lock, held for tens of nanoseconds.
+// Events are taken out one at a time and fired without it.
+//
+//   runner (an M)                               canceller
+//   lock; due event e off the wheel;            lock the set that e.where names
+//     e.where = fired; run.current = e; unlock  still pending: unlink, idle, unlock: true
+//   e.fire()     may let e go                   fired, and some run.current == e: unlock, wait
+//   lock; run.current = the next one …          otherwise: idle, unlock: false
+//
+// TS1: after fire() was called the runner touches its own record only, never the event.
+// TS2: cancel returns false only if no runner is inside that event's fire(), save the caller itself.
+// TS3: next() is not later than the earliest event in the wheel; kNever if and only if there is none,
+//      or if all are due and somebody is firing them.
+//
+// Wakes nobody: start() says whether it made next() earlier, and sched/timers.cc acts on that. What
+// next() must be ordered with is said there.
+//
+// Go: runtime/time.go type timers
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "timer/timer_event.h"
+#include "timer/timer_wheel.h"
+
+namespace weft::rt {
+
+// One pass of one M over due events.
+class timer_run {
+ public:
+  // `self` identifies the thread: fire() may cancel its own event without waiting for itself.
+  explicit timer_run(const void* self) : self_(self) {}
+  timer_run(const timer_run&) = delete;
+  timer_run& operator=(const timer_run&) = delete;
+
+ private:
+  friend class timer_set;
+  const void* self_;
+  timer_event* current_ = nullptr;
+  timer_run* next_ = nullptr;
+  bool listed_ = false;
+};
+
+class timer_set {
+ public:
+  constexpr timer_set() noexcept = default;
+  timer_set(const timer_set&) = delete;
+  timer_set& operator=(const timer_set&) = delete;
+
+  // Requires: e is idle. True: it is the earliest now.
+  // e may fire, and be gone, before this returns.
+  bool start(timer_event& e) {
+    const std::int64_t when = e.when = clamp(e.when);
+    lock_.lock();
+    e.where.store(name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
+    wheel_.insert(e);
+    ++count_;
+    const bool earlier = when < next();
+    if (earlier) {
+      set_next(when);
+    }
+    lock_.unlock();
+    return earlier;
+  }
+
+  // See timer_cancel().
+  static bool cancel(timer_event& e, const void* self) {
+    for (;; cpu_pause()) {
+      // order: relaxed; counts only if it is still so under the lock
+      const std::uintptr_t where = e.where.load(WEFT_ORDER(TE0, relaxed));
+      if (where == 0) {
+        return false;
+      }
+      if (where == kMoving) {
+        continue;
+      }
+      auto& set = *reinterpret_cast<timer_set*>(where & ~kFired);
+      switch (set.try_cancel(e, where, self)) {
+        case outcome::removed: return true;
+        case outcome::over: return false;
+        case outcome::retry: break;
+      }
+    }
+  }
+
+  // Ends what the run did last, and takes the next event that is due. Null: there is none; the run is
+  // over. The caller fires what it gets.
+  timer_event* take_due(timer_run& run, std::int64_t now) {
+    lock_.lock();
+    if (!run.listed_) {
+      run.next_ = runs_;
+      runs_ = &run;
+      run.listed_ = true;
+      wheel_.advance(now);
+      set_next(wheel_.next());
+    }
+    timer_event* e = wheel_.pop_due();
+    run.current_ = e;
+    if (e != nullptr) {
+      --count_;
+      // order: relaxed, under the lock
+      e->where.store(name() | kFired, WEFT_ORDER(TE0, relaxed));
+    } else {
+      unlist(run);
+    }
+    lock_.unlock();
+    return e;
+  }
+
+  // When to look: TS3. Readable by anybody.
+  std::int64_t next() const {
+    return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+  }
+
+  // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
+  // True: the other set has an earlier event now.
+  bool move_to(timer_set& to) {
+    lock_.lock();
+    timer_event* all = wheel_.take_all();
+    for (timer_event* e = all; e != nullptr; e = e->next) {
+      e->where.store(kMoving, WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
+    }
+    const std::uint64_t n = count_;
+    count_ = 0;
+    set_next(kNever);
+    lock_.unlock();
+    bool earlier = false;
+    to.lock_.lock();
+    while (timer_event* e = all) {
+      all = e->next;
+      to.wheel_.insert(*e);
+      if (e->when < to.next()) {
+        to.set_next(e->when);
+        earlier = true;
+      }
+      // Last: from here on a canceller may find it, once it gets the lock.
+      e->where.store(to.name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
+    }
+    to.count_ += n;
+    to.lock_.unlock();
+    return earlier;
+  }
+
+  std::uint64_t count() {
+    const scoped_lock held(lock_);
+    return count_;
+  }
+
+ private:
+  static constexpr std::uintptr_t kFired = 1;   // added to a set's name
+  static constexpr std::uintptr_t kMoving = 2;  // between two sets: ask again
+  enum class outcome : std::uint8_t { removed, over, retry };
+#ifdef WEFT_MODEL
+  using wheel = timer_wheel<61, 1>;
+#else
+  using wheel = timer_wheel<14, 8>;
+#endif
+
+  static std::int64_t clamp(std::int64_t when) {
+    return when < 0 ? 0 : when == kNever ? kNever - 1 : when;
+  }
+  std::uintptr_t name() const { return reinterpret_cast<std::uintptr_t>(this); }
+  void set_next(std::int64_t when) {
+    next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+  }
+
+  outcome try_cancel(timer_event& e, std::uintptr_t where, const void* self) {
+    const scoped_lock held(lock_);
+    if (e.where.load(WEFT_ORDER(TE0, relaxed)) != where) {  // order: relaxed, under the lock
+      return outcome::retry;
+    }
+    if ((where & kFired) != 0) {
+      if (fires_elsewhere(e, self) && !WEFT_MUTANT("cancel-waits-not")) {
+        return outcome::retry;
+      }
+      e.where.store(0, WEFT_ORDER(TE0, relaxed));  // order: relaxed, the caller's own again
+      return outcome::over;
+    }
+    wheel_.remove(e);
+    if (--count_ == 0) {
+      set_next(kNever);
+    }
+    e.where.store(0, WEFT_ORDER(TE0, relaxed));  // order: relaxed, the caller's own again
+    return outcome::removed;
+  }
+
+  bool fires_elsewhere(const timer_event& e, const void* self) const {
+    for (const timer_run* r = runs_; r != nullptr; r = r->next_) {
+      if (r->current_ == &e && r->self_ != self) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void unlist(timer_run& run) {
+    timer_run** link = &runs_;
+    while (*link != &run) {
+      link = &(*link)->next_;
+    }
+    *link = run.next_;
+    run.listed_ = false;
+  }
+
+  atomic<std::int64_t> next_{kNever};
+  ranked_lock lock_{lock_rank::timers};
+  timer_run* runs_ = nullptr;  // those who fire events of this set now
+  std::uint64_t count_ = 0;
+  wheel wheel_;
+};
+
+}  // namespace weft::rt
