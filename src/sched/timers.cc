@@ -249,6 +249,20 @@ bool timer_cancel(timer_event& e) {
   return cancelled;
 }
 
+bool timer_stop(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool stopped = timer_set::stop(e);
+  leave_runtime(mp);
+  return stopped;
+}
+
+bool timer_claim(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool was_pending = timer_set::claim(e);
+  leave_runtime(mp);
+  return was_pending;
+}
+
 namespace {
 
 struct sleeping : timer_event {
