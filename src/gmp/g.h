@@ -19,6 +19,7 @@
 #include "fiber/sanitizer.h"
 #include "fiber/stack.h"
 #include "gmp/completion.h"
+#include "gmp/park_gate.h"
 #include "gmp/status.h"
 #include "gmp/wait_reason.h"
 #include "gmp/waiter.h"
@@ -62,9 +63,9 @@ struct alignas(64) G {
   std::size_t stack_size = 0;      // asked for by attrs
   G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
   std::uint32_t chain_length = 0;  // … and how many Gs it links
-  atomic<std::uint64_t> timed_wait{0};  // the present wait with a limit: sched/timed.cc
-  exit_hook* exit_hooks = nullptr;      // the goroutine's own: sched/at_exit.cc
-  void* own_word = nullptr;             // likewise
+  park_gate gate;                  // of a wait with a limit
+  exit_hook* exit_hooks = nullptr;  // the goroutine's own: sched/at_exit.cc
+  void* own_word = nullptr;         // likewise
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

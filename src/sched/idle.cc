@@ -185,7 +185,9 @@ void sleep_for_p_unlock(M* mp) {
     if (mp->nextp != nullptr) {
       break;
     }
-    if (mp->poked) {  // something changed outside: what looked alive may be dead soon
+    if (mp->poked && (mp->park.woken() || WEFT_MUTANT("poke-cleared-early"))) {
+      // Something changed outside: what looked alive may be dead soon. (A poke whose note is not
+      // set yet ended no sleep: it will end the next one.)
       mp->poked = false;
       if (!WEFT_MUTANT("poke-not-cleared")) {
         mp->park.clear();
@@ -204,7 +206,7 @@ void sleep_for_p_unlock(M* mp) {
   mp->nextp = nullptr;
   WEFT_CHECK(pp != nullptr, "an M was woken without a P");
   acquire_p(mp, pp);
-  if (watched && !mp->spinning) {  // a spinning one looks itself
+  if (watched && !mp->spinning && !WEFT_MUTANT("watcher-leaves")) {  // a spinning one looks itself
     find_timer_watcher();
   }
 }
@@ -296,7 +298,9 @@ void hand_off_p(P* pp) {
       sched.idle.claim_wake()) {
     wake_p_slow();
   }
-  find_timer_watcher();
+  if (!WEFT_MUTANT("hand-off-forgets-timers")) {
+    find_timer_watcher();
+  }
 }
 
 }  // namespace weft::rt

@@ -91,6 +91,8 @@ void idle_m_remove(M* mp) WEFT_REQUIRES(sched.lock);
 void hand_off_p(P* pp);
 
 // timers.cc ------------------------------------------------------------------------------------
+// timer_start() within a section; mp is its M, or null. The event may be gone on return.
+void arm_timer(M* mp, timer_event& e);
 // Runs what is due on mp's P, or everywhere if time has woken mp. Runs on: g0.
 void run_own_timers(M* mp);
 // Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. True: something ran.

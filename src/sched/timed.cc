@@ -1,30 +1,7 @@
-// See timed.h.
+// See timed.h. Who wakes a goroutine whose limit comes while it parks: gmp/park_gate.h.
 //
-// The difficulty. A limit that is armed before the goroutine has left its stack may end the wait too
-// early: nobody may make a goroutine runnable whose registers are not saved yet. One that is armed
-// afterwards comes too late: once the commit has published the waiter, the object may wake it, and
-// the frame in which timer and hook live is gone. And nothing in that frame can tell "not yet" from
-// "no longer". So the tie is broken by a word in the goroutine's record, which never goes away, and
-// which carries the number of the wait:
-//
-//   G::timed_wait   4n + 0   wait n: arming, the goroutine may still be on its stack
-//                   4n + 1   wait n: parked
-//                   4n + 2   wait n: ended by its limit while arming; the commit lets it go on
-//
-//   goroutine            limit (timer, hook), having     commit (successor)
-//                        won the claim
-//   4n + 0               4n+0 → 4n+2: done, or           publish the waiter; from here on it may run
-//   arm, park            finds 4n+1: wake it             4n+0 → 4n+1: parked. Finds 4n+2: refuse.
-//                                                        Finds wait n over: leave it alone
-//
-// TW-a: the goroutine is made runnable once: by the object, or by the limit that found 4n+1, or by the
-//       commit that found 4n+2. The last two exclude each other by the word, both exclude the object
-//       by the claim.
-//
-// A plain thread is on its own stack all the time, so that there the commit just publishes.
-//
-// Rejected: holding the timers' lock across the commit (the object's lock ranks above it); arming
-// after the park by a third party (needs memory that outlives the wait).
+// A plain thread is on its own stack all the time, so that there the limit is armed once the waiter is
+// published, by the thread itself.
 #include "sched/timed.h"
 
 #include "sched/park.h"
@@ -46,13 +23,11 @@ struct timed_wait : timer_event, cancel_hook {
   void* arg;
   const wait_limit& limit;
   G* gp = nullptr;
-  std::uint64_t number = 0;  // 4n
+  std::uint64_t number = 0;  // of the wait
   wait_end end = wait_end::woken;
   bool refused = false;
   bool hooked = false;
 };
-
-enum : std::uint64_t { kArming = 0, kParked = 1, kEnded = 2 };
 
 // By the timer or the hook.
 void end_wait(timed_wait& t, wait_end how) {
@@ -62,12 +37,8 @@ void end_wait(timed_wait& t, wait_end how) {
   }
   t.end = how;
   if (t.gp != nullptr) {
-    std::uint64_t arming = t.number + kArming;
     tsan_release(t.gp);
-    // order: TB1 release publishes `end` to the commit, which passes it on; failure acquires nothing:
-    // the goroutine's frames are ours by the claim
-    if (t.gp->timed_wait.compare_exchange_strong(
-            arming, t.number + kEnded, WEFT_ORDER(TB1, release), WEFT_ORDER(TB0, relaxed))) {
+    if (!t.gp->gate.end(t.number)) {
       return;
     }
   }
@@ -106,16 +77,12 @@ void disarm(timed_wait& t) {
 bool commit_goroutine(waiter* w, void* arg) {
   auto* t = static_cast<timed_wait*>(arg);
   G* gp = t->gp;
-  std::uint64_t arming = t->number + kArming;
-  const std::uint64_t parked = t->number + kParked, ended = t->number + kEnded;
+  const std::uint64_t number = t->number;
   if (!t->commit(w, t->arg)) {
     t->refused = true;  // it is still there: nobody wakes it while arming
     return false;
   }
-  // order: TB1 acquire: `end` as the limit wrote it, for the goroutine that we let go on
-  const bool waits = gp->timed_wait.compare_exchange_strong(
-      arming, parked, WEFT_ORDER(TB0, relaxed), WEFT_ORDER(TB1, acquire));
-  return waits || arming != ended;
+  return gp->gate.parked(number);
 }
 
 // On the plain thread's own.
@@ -164,10 +131,7 @@ wait_end block_until(waiter& w, commit_fn commit, void* arg, void* object, wait_
   if (t.gp == nullptr) {
     block(w, commit_thread, &t, object, reason);
   } else {
-    // order: relaxed, its own; those who compare with it got it through a lock, or run after it
-    t.number = (t.gp->timed_wait.load(WEFT_ORDER(TB0, relaxed)) / 4 + 1) * 4;
-    // order: relaxed, as above
-    t.gp->timed_wait.store(t.number + kArming, WEFT_ORDER(TB0, relaxed));
+    t.number = t.gp->gate.begin();
     arm(t);
     block(w, commit_goroutine, &t, object, reason);
   }

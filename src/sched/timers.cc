@@ -81,21 +81,11 @@ void somebody_must_watch(const M* mp, const P* pp, std::int64_t when) {
   }
   const std::int64_t until = watched_until();
   if (until == 0) {
-    if (sched.idle.claim_wake()) {
+    if (!WEFT_MUTANT("no-watcher-no-wake") && sched.idle.claim_wake()) {
       wake_p_slow();
     }
-  } else if (when < until) {
+  } else if (when < until && !WEFT_MUTANT("poke-forgotten")) {
     rouse_watcher(when);
-  }
-}
-
-// Within a section.
-void arm(M* mp, timer_event& e) {
-  // A plain thread uses P 0, which never goes out of use.
-  P* pp = mp == nullptr || mp->p == nullptr ? sched.p(0) : mp->p;
-  const std::int64_t when = e.when;
-  if (pp->timers.start(e)) {
-    somebody_must_watch(mp, pp, when);
   }
 }
 
@@ -114,6 +104,15 @@ void count_look(P* pp, std::int64_t now) {
 }
 
 }  // namespace
+
+void arm_timer(M* mp, timer_event& e) {
+  // A plain thread uses P 0, which never goes out of use.
+  P* pp = mp == nullptr || mp->p == nullptr ? sched.p(0) : mp->p;
+  const std::int64_t when = e.when;
+  if (pp->timers.start(e)) {
+    somebody_must_watch(mp, pp, when);
+  }
+}
 
 std::int64_t earliest_timer() {
   std::int64_t first = kNever;
@@ -168,13 +167,13 @@ void run_own_timers(M* mp) {
 
 std::int64_t watch_timers(M* mp) {
   const bool vacant = sched.timer_watcher == nullptr || sched.timer_watcher == mp;
-  if (vacant) {
+  if (vacant && !WEFT_MUTANT("watch-unannounced")) {
     sched.timer_watcher = mp;
     set_watched_until(kNever);
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in somebody_must_watch()
   const std::int64_t first = earliest_timer();
-  if (first == kNever || first >= watched_until()) {
+  if (first == kNever || (!vacant && first >= watched_until())) {
     return kNever;
   }
   if (first <= nanotime()) {
@@ -238,7 +237,7 @@ void timer_start(timer_event& e) {
   if (mp == nullptr) {
     ensure_started();
   }
-  arm(mp, e);
+  arm_timer(mp, e);
   leave_runtime(mp);
 }
 
@@ -248,6 +247,20 @@ bool timer_cancel(timer_event& e) {
   leave_runtime(mp);
   tsan_acquire(&e);
   return cancelled;
+}
+
+bool timer_stop(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool stopped = timer_set::stop(e);
+  leave_runtime(mp);
+  return stopped;
+}
+
+bool timer_claim(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool was_pending = timer_set::claim(e);
+  leave_runtime(mp);
+  return was_pending;
 }
 
 namespace {
@@ -260,7 +273,7 @@ void end_sleep(timer_event* e, std::int64_t) { wake(&static_cast<sleeping*>(e)->
 
 // The sleeper is off its stack: the timer may fire at once, and then `event` is gone. [T-12]
 bool begin_sleep(waiter*, void* event) {
-  arm(current_m(), *static_cast<timer_event*>(event));
+  arm_timer(current_m(), *static_cast<timer_event*>(event));
   return true;
 }
 

@@ -253,7 +253,9 @@ void start_world_with(std::int32_t procs) {
     if (sched.proc_count() > 1 && sched.idle.claim_wake()) {
       wake_p_slow();
     }
-    find_timer_watcher();
+    if (!WEFT_MUTANT("restart-forgets-timers")) {
+      find_timer_watcher();
+    }
   }
   pass_world_on();
 }

@@ -48,19 +48,26 @@ class note {
   constexpr note() noexcept = default;
   void clear();
   void wake();
-  void sleep() { wait(false); }
+  void sleep() { sleep_until_(INT64_MAX); }
   bool sleep_for(std::int64_t) { return wait(true); }
-  bool sleep_until(std::int64_t) { return wait(true); }
+  bool sleep_until(std::int64_t t) { return sleep_until_(t); }
   bool woken();
+  // Until when somebody sleeps here, or slept last.
+  std::int64_t deadline() const { return deadline_; }
   // For world::service(): whether the note at self is set.
   static bool is_woken(const void* self) { return static_cast<const note*>(self)->woken_; }
 
  private:
   void renew();
   bool wait(bool timed);
+  bool sleep_until_(std::int64_t t) {
+    deadline_ = t;
+    return wait(t != INT64_MAX);
+  }
 
   std::uint64_t execution_ = 0;
   bool woken_ = false;
+  std::int64_t deadline_ = 0;
   knowledge carries_;
 };
 

@@ -2,6 +2,7 @@
 #include "model/scheduler.h"
 
 #include "gmp/arena.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "sched/foreign.h"
 #include "sched/park.h"
@@ -29,6 +30,7 @@ void watch_thread_exit() {}
 bool process_is_exiting() { return false; }
 bool this_thread_exits() { return false; }
 bool crashing() noexcept { return false; }
+std::int64_t nanotime() noexcept { return model::now; }
 int count_tasks() noexcept { return model::tasks(); }
 void* arena_allocate(std::size_t bytes, std::size_t align) {
   return model::engine::get().allocate(bytes, align);
@@ -50,6 +52,8 @@ void start_thread(M* mp, P* pp, bool spinning) {
 G* spin_for_work(M* mp) {
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     P* victim = sched.p(i);
+    std::int64_t now = 0;
+    if (run_timers(mp, victim, &now) && !mp->p->runq.empty()) return mp->p->runq.pop_next();
     if (victim == mp->p) continue;
     if (!sched.runq.empty()) return nullptr;
     if (G* gp = victim->runq.steal_into(mp->p->runq)) return gp;
@@ -81,6 +85,7 @@ void G::bad_transition(g_status, g_status, g_status) const { fatal("bad transiti
 namespace weft::model {
 
 std::function<int()> tasks;
+std::int64_t now = 100;
 
 void job::prepare() {
   payload.set(1);

@@ -63,6 +63,9 @@ class runtime {
   rt::P* ps_[kPs + 1] = {};
 };
 
+// The time, as long as a scenario does not change it.
+extern std::int64_t now;
+
 // The kernel's tasks of this process: how many count_tasks() finds (deadlock_model.cc).
 extern std::function<int()> tasks;
 

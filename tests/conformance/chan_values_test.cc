@@ -1,0 +1,328 @@
+// Channels of all kinds of values: what can be moved can be sent. Throwing moves, lifetimes.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <weft/chan.h>
+#include <weft/go.h>
+#include <weft/select.h>
+#include <weft/wait_group.h>
+
+#include "support/fixture.h"
+
+namespace {
+
+using weft::chan;
+using weft::test::eventually;
+
+class ChanValues : public weft::test::over_procs {};
+
+// Sends n values through every way: waiting receiver, waiting sender, buffer, full buffer, select.
+template <class T, class Make, class Check>
+void through_all_ways(Make make, Check check) {
+  for (const std::size_t capacity : {0, 1, 3}) {
+    const chan<T> c(capacity);
+    weft::wait_group wg;
+    wg.go([&] {
+      for (int i = 0; i < 60; ++i) {
+        if (i % 3 == 0) {
+          weft::select(weft::send(c, make(i)));
+        } else {
+          c.send(make(i));
+        }
+        if (i % 7 == 0) weft::gosched();
+      }
+      c.close();
+    });
+    for (int i = 0;; ++i) {
+      std::optional<T> v;
+      if (i % 4 == 0) {
+        weft::select(weft::recv(c, [&](std::optional<T> got) {
+          if (got) v.emplace(std::move(*got));
+        }));
+      } else {
+        std::optional<T> got = c.recv();
+        if (got) v.emplace(std::move(*got));
+      }
+      if (!v) {
+        EXPECT_EQ(i, 60);
+        break;
+      }
+      check(*v, i);
+      if (i % 5 == 0) weft::gosched();
+    }
+    wg.wait();
+  }
+}
+
+// Go: test/chan/nonblock.go, several types and sizes; test/chan/zerosize.go
+TEST_P(ChanValues, PlainBytesOfAllSizes) {
+  run([] {
+    through_all_ways<char>([](int i) { return static_cast<char>(i); },
+                           [](char v, int i) { ASSERT_EQ(v, i); });
+    through_all_ways<std::uint16_t>([](int i) { return static_cast<std::uint16_t>(i * 1000); },
+                                    [](std::uint16_t v, int i) { ASSERT_EQ(v, i * 1000); });
+    through_all_ways<double>([](int i) { return i * 0.5; },
+                             [](double v, int i) { ASSERT_EQ(v, i * 0.5); });
+    through_all_ways<std::array<int, 3>>(
+        [](int i) {
+          return std::array<int, 3>{i, i + 1, i + 2};
+        },
+        [](auto& v, int i) { ASSERT_EQ(v[2], i + 2); });
+    through_all_ways<std::array<char, 5000>>(
+        [](int i) {
+          std::array<char, 5000> a{};
+          a.back() = static_cast<char>(i);
+          return a;
+        },
+        [](auto& v, int i) { ASSERT_EQ(v.back(), i); });
+    struct nothing {};
+    through_all_ways<nothing>([](int) { return nothing{}; }, [](nothing, int) {});
+  });
+}
+
+TEST_P(ChanValues, MoveOnly) {
+  run([] {
+    through_all_ways<std::unique_ptr<int>>([](int i) { return std::make_unique<int>(i); },
+                                           [](auto& v, int i) { ASSERT_EQ(*v, i); });
+  });
+}
+
+TEST_P(ChanValues, Strings) {
+  run([] {
+    through_all_ways<std::string>(
+        [](int i) { return std::string(100, static_cast<char>(i)); },
+        [](auto& v, int i) { ASSERT_EQ(v, std::string(100, static_cast<char>(i))); });
+  });
+}
+
+struct alignas(256) wide {
+  long value = 0;
+  bool aligned() const { return reinterpret_cast<std::uintptr_t>(this) % 256 == 0; }
+};
+struct alignas(128) wide_owner {
+  explicit wide_owner(int i) : value(std::make_unique<int>(i)) {}
+  std::unique_ptr<int> value;
+};
+
+TEST_P(ChanValues, OverAligned) {
+  run([] {
+    through_all_ways<wide>([](int i) { return wide{i}; },
+                           [](wide& v, int i) {
+                             ASSERT_TRUE(v.aligned());
+                             ASSERT_EQ(v.value, i);
+                           });
+    through_all_ways<wide_owner>([](int i) { return wide_owner(i); },
+                                 [](wide_owner& v, int i) { ASSERT_EQ(*v.value, i); });
+  });
+}
+
+TEST_P(ChanValues, ChannelsOfChannels) {
+  run([] {
+    const chan<chan<int>> requests;
+    weft::go([requests] {
+      for (auto& answer : requests) answer.send(42);
+    });
+    for (int i = 0; i < 20; ++i) {
+      const chan<int> answer;
+      requests.send(answer);
+      EXPECT_EQ(answer.recv(), 42);
+    }
+    requests.close();
+  });
+}
+
+// Counts its lives; throws when it is moved for the n-th time from now.
+struct fragile {
+  static inline std::atomic<int> alive{0};
+  static inline std::atomic<int> fuse{-1};  // < 0: never
+
+  explicit fragile(int v) : value(v) { ++alive; }
+  fragile(fragile&& other) : value(other.value) {
+    if (fuse >= 0 && fuse-- == 0) throw std::runtime_error("the move throws");
+    ++alive;
+    other.value = -1;
+  }
+  fragile& operator=(fragile&&) = delete;
+  ~fragile() { --alive; }
+  int value;
+};
+
+// What a throwing move does to one channel of this capacity, at every point at which it can happen.
+void throws_at(std::size_t capacity, int fuse, bool receiver_first) {
+  {
+    const chan<fragile> c(capacity);
+    std::atomic<int> sender_saw{0}, receiver_saw{0}, received{0};
+    weft::wait_group wg;
+    fragile::fuse = -1;
+    const auto receive = [&] {
+      for (;;) {
+        try {
+          auto v = c.recv();
+          if (!v) return;
+          if (v->value >= 0) ++received;
+        } catch (const std::runtime_error&) {
+          ++receiver_saw;
+        }
+      }
+    };
+    if (receiver_first) {
+      wg.go(receive);
+      for (int i = 0; i < 20; ++i) weft::gosched();
+    }
+    fragile::fuse = fuse;
+    int sent = 0;
+    const auto send_some = [&] {
+      for (int i = 0; i < 4; ++i) {
+        try {
+          c.send(fragile(i));
+          ++sent;
+        } catch (const std::runtime_error&) {
+          ++sender_saw;
+        }
+      }
+    };
+    if (receiver_first) {
+      send_some();
+    } else {
+      weft::wait_group senders;
+      senders.go(send_some);
+      for (int i = 0; i < 20; ++i) weft::gosched();
+      wg.go(receive);
+      senders.wait();
+    }
+    fragile::fuse = -1;
+    // Still usable.
+    c.send(fragile(100));
+    c.close();
+    wg.wait();
+    EXPECT_LE(sender_saw + receiver_saw, 1);
+    // Each value that was sent comes once, but the one that broke between two frames.
+    EXPECT_EQ(received, sent + 1 - (capacity == 0 ? receiver_saw.load() : 0));
+    EXPECT_GE(sender_saw + sent, 4);
+  }
+  EXPECT_EQ(fragile::alive, 0) << "something leaks";
+}
+
+TEST_P(ChanValues, ThrowingMoves) {
+  run([] {
+    for (const std::size_t capacity : {0, 1, 2}) {
+      for (int fuse = 0; fuse < 12; ++fuse) {
+        SCOPED_TRACE("capacity " + std::to_string(capacity) + " fuse " + std::to_string(fuse));
+        throws_at(capacity, fuse, true);
+        throws_at(capacity, fuse, false);
+      }
+    }
+  });
+}
+
+// A send that throws leaves the channel as it was; a receive that throws leaves the value.
+TEST_P(ChanValues, ThrowingMovesLeaveTheBuffer) {
+  run([] {
+    const chan<fragile> c(2);
+    fragile v(5);
+    fragile::fuse = 0;
+    EXPECT_THROW(c.try_send(v), std::runtime_error);
+    EXPECT_EQ(c.size(), 0u);
+    EXPECT_TRUE(c.try_send(v));
+    EXPECT_EQ(c.size(), 1u);
+    fragile::fuse = 0;
+    EXPECT_THROW(c.try_recv(), std::runtime_error);
+    EXPECT_EQ(c.size(), 1u);
+    const auto r = c.try_recv();
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->value, 5);
+  });
+  EXPECT_EQ(fragile::alive, 0);
+}
+
+TEST_P(ChanValues, ThrowingMovesInSelect) {
+  run([] {
+    for (int fuse = 0; fuse < 8; ++fuse) {
+      const chan<fragile> c, other;
+      std::atomic<int> saw{0}, received{0};
+      weft::wait_group wg;
+      wg.go([&] {
+        bool open = true;
+        while (open) {
+          try {
+            weft::select(weft::recv(other), weft::recv(c, [&](std::optional<fragile> v) {
+                           open = v.has_value();
+                           if (open) ++received;
+                         }));
+          } catch (const std::runtime_error&) {
+            ++saw;
+          }
+        }
+      });
+      for (int i = 0; i < 20; ++i) weft::gosched();
+      fragile::fuse = fuse;
+      int sent = 0;
+      for (int i = 0; i < 3; ++i) {
+        try {
+          weft::select(weft::send(c, fragile(i)), weft::recv(other));
+          ++sent;
+        } catch (const std::runtime_error&) {
+          ++saw;
+        }
+      }
+      fragile::fuse = -1;
+      c.close();
+      wg.wait();
+      EXPECT_LE(saw, 1);
+      EXPECT_GE(sent, 2);
+      EXPECT_LE(received, sent);
+    }
+  });
+  EXPECT_EQ(fragile::alive, 0);
+}
+
+// A move that gives way, or blocks, with the channel's lock held.
+struct hesitant {
+  static inline weft::chan<int>* gate = nullptr;
+  explicit hesitant(int v) : value(v) {}
+  hesitant(hesitant&& other) : value(other.value) {
+    weft::gosched();
+    if (gate != nullptr) {
+      gate->send(1);
+      gate->recv();
+    }
+  }
+  int value;
+};
+
+TEST_P(ChanValues, MovesMayBlock) {
+  run([] {
+    chan<int> gate(1);
+    for (const std::size_t capacity : {0, 2}) {
+      for (weft::chan<int>* g : {static_cast<weft::chan<int>*>(nullptr), &gate}) {
+        hesitant::gate = g;
+        const chan<hesitant> c(capacity);
+        std::atomic<long> sum{0};
+        weft::wait_group senders, receivers;
+        for (int p = 0; p < 3; ++p) {
+          senders.go([&] {
+            for (int i = 1; i <= 20; ++i) c.send(hesitant(i));
+          });
+          receivers.go([&] {
+            for (const auto& v : c) sum += v.value;
+          });
+        }
+        senders.wait();
+        c.close();
+        receivers.wait();
+        EXPECT_EQ(sum, 3 * 210);
+      }
+    }
+    hesitant::gate = nullptr;
+  });
+}
+
+WEFT_OVER_PROCS(ChanValues);
+
+}  // namespace

@@ -1,0 +1,228 @@
+// Exhaustive model of who sleeps until the next timer: sched/timers.cc with idle.cc, world.cc and
+// find_runnable.cc, compiled against the explorer.
+//
+// T1, seen from outside: when everybody has come to rest and a P is idle, then what was due has fired,
+// and somebody sleeps who wakes no later than the next timer. Those who start timers keep their Ps
+// and compute for ever, so that nobody else looks at their timers by accident.
+#include <gtest/gtest.h>
+
+#include "model/protocol.h"
+#include "model/scheduler.h"
+#include "sched/world.h"
+
+namespace weft::model {
+namespace {
+
+constexpr std::int64_t kPast = 50, kSoon = 200, kLater = 300;
+
+struct alarm : rt::timer_event {
+  rt::cell<int> armed;
+  int fired = 0;
+
+  explicit alarm(std::int64_t t) {
+    when = t;
+    fire = [](rt::timer_event* e, std::int64_t) {
+      auto* a = static_cast<alarm*>(e);
+      check(a->armed.get() == 1, "a timer fires that is half written");
+      check(++a->fired == 1, "a timer fires twice");
+    };
+  }
+};
+
+struct state : runtime {
+  std::vector<alarm*> alarms;
+
+  state(world& w, int procs, int ms) : runtime(w, procs, ms) {
+    count_goroutines(1);
+    tasks = [] { return -1; };
+  }
+  alarm* make_alarm(world& w, std::int64_t when) {
+    alarms.push_back(w.make<alarm>(when));
+    return alarms.back();
+  }
+  // As a goroutine on m, or (-1) as a plain thread.
+  void start(int i, alarm* a) {
+    a->armed.set(1);
+    rt::arm_timer(i < 0 ? nullptr : m(i), *a);
+  }
+  // Set-up: it has been pending for long.
+  void pending(int i, alarm* a) {
+    a->armed.set(1);
+    p(i)->timers.start(*a);
+  }
+  void rest(world& w, int idle_ps) {
+    w.finally([this, idle_ps] {
+      check_quiet(idle_ps);
+      std::int64_t next = rt::kNever;
+      for (alarm* a : alarms) {
+        if (a->when <= now) check(a->fired == 1, "a timer is overdue beside an idle P");
+        if (a->fired == 0 && a->when < next) next = a->when;
+      }
+      check(rt::earliest_timer() <= next, "a timer is lost");
+      if (next == rt::kNever) return;
+      rt::M* watcher = rt::sched.timer_watcher;
+      check(watcher != nullptr, "a timer is pending, a P idle, and nobody watches");
+      check(watcher->is_idle && watcher->park.deadline() <= next, "the watcher oversleeps");
+    });
+  }
+};
+
+// A goroutine starts a timer while the M that would watch falls asleep.
+void falls_asleep(world& w, std::int64_t when, bool spinning) {
+  auto* s = w.make<state>(w, 2, 3);
+  alarm* a = s->make_alarm(w, when);
+  s->holds(0, 0);
+  s->holds(1, 1, spinning);
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  if (spinning) {
+    s->serve(w, "M1", 1);
+  } else {
+    s->dry(w, "M1", 1);
+  }
+  s->spares(w, 2);
+  s->rest(w, 1);
+}
+
+// An M sleeps already, for a later timer or for none.
+void already_asleep(world& w, std::int64_t when) {
+  auto* s = w.make<state>(w, 2, 3);
+  alarm* a = s->make_alarm(w, kLater);
+  alarm* b = s->make_alarm(w, when);
+  s->pending(1, a);
+  s->holds(0, 0);
+  s->idles(1);
+  s->thread(w, "M0", 0, [=] { s->start(0, b); });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest(w, 1);
+}
+
+// What it sleeps for has been stopped when it wakes. Meanwhile a later timer is started: by somebody
+// who sees that the watcher wakes in time for it.
+void stopped_meanwhile(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  alarm* a = s->make_alarm(w, kSoon);
+  alarm* b = s->make_alarm(w, kLater);
+  s->pending(1, a);
+  s->holds(0, 0);
+  s->idles(1);
+  s->thread(w, "M0", 0, [=] {
+    check(rt::timer_set::cancel(*a, s->m(0)), "it was not pending");
+    a->fired = 1;
+    s->start(0, b);
+  });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest(w, 1);
+}
+
+// Two start timers of different times.
+void two_starters(world& w) {
+  auto* s = w.make<state>(w, 3, 4);
+  alarm* a = s->make_alarm(w, kLater);
+  alarm* b = s->make_alarm(w, kSoon);
+  s->holds(0, 0);
+  s->holds(1, 1);
+  s->idles(2);
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  s->thread(w, "M1", 1, [=] { s->start(1, b); });
+  s->watcher(w, "M2", 2);
+  s->spares(w, 3);
+  s->rest(w, 1);
+}
+
+// A plain thread, and no M at all.
+void plain_thread(world& w, std::int64_t when) {
+  auto* s = w.make<state>(w, 1, 2);
+  alarm* a = s->make_alarm(w, when);
+  w.thread("T", [=] { s->start(-1, a); });
+  s->spares(w, 0);
+  s->rest(w, 1);
+}
+
+// The watcher is needed for something else, which computes; a second P stays idle.
+void watcher_is_needed(world& w) {
+  auto* s = w.make<state>(w, 3, 4);
+  alarm* a = s->make_alarm(w, kSoon);
+  job* j = s->make_job(w, "j");
+  j->endless = true;
+  s->holds(0, 0);
+  s->idles(1);
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  w.thread("T", [=] {
+    j->prepare();
+    rt::inject(j);
+  });
+  s->rest(w, 1);
+}
+
+// All Ps are busy when the time comes; then one is let go.
+void no_p_when_due(world& w, bool hand_off) {
+  auto* s = w.make<state>(w, 2, 4);
+  alarm* a = s->make_alarm(w, kPast);
+  s->holds(0, 0);
+  s->holds(1, 1);
+  s->idles(2);
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  s->watcher(w, "M2", 2);
+  if (hand_off) {
+    s->thread(w, "M1", 1, [=] { rt::hand_off_p(rt::release_p(s->m(1), rt::p_status::idle)); });
+  } else {
+    s->dry(w, "M1", 1);
+  }
+  s->spares(w, 3);
+  s->rest(w, 1);
+}
+
+// A P with timers goes out of use, and a plain thread starts another one meanwhile.
+void world_shrinks(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  alarm* a = s->make_alarm(w, kSoon);
+  alarm* b = s->make_alarm(w, kPast);
+  s->pending(1, a);
+  s->idles(0);
+  s->watcher(w, "M0", 0);
+  s->spares(w, 1);
+  w.thread("T", [=] {
+    rt::stop_world();
+    rt::start_world_with(1);
+  });
+  w.thread("U", [=] { s->start(-1, b); });
+  s->rest(w, 1);
+}
+
+const protocol kProtocol{
+    "timer_watch",
+    {"sched/timers.cc", "sched/idle.cc", "sched/world.cc"},
+    {"TW1", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
+     "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake"},
+    {
+        {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
+        {"falls asleep, spinning",
+         {.preemptions = 3, .old_loads = 2},
+         [](world& w) { falls_asleep(w, kSoon, true); }},
+        {"falls asleep, due", {.preemptions = 3}, [](world& w) { falls_asleep(w, kPast, false); }},
+        {"asleep", {.preemptions = 3}, [](world& w) { already_asleep(w, kSoon); }},
+        {"asleep, due", {.preemptions = 2}, [](world& w) { already_asleep(w, kPast); }},
+        {"stopped meanwhile", {.preemptions = 3, .timeouts = 2}, stopped_meanwhile},
+        {"two starters", {.preemptions = 2, .old_loads = 2}, two_starters},
+        {"plain thread", {.preemptions = 3}, [](world& w) { plain_thread(w, kSoon); }},
+        {"plain thread, due", {.preemptions = 3}, [](world& w) { plain_thread(w, kPast); }},
+        {"watcher is needed", {.preemptions = 2, .old_loads = 1}, watcher_is_needed},
+        {"no P when due",
+         {.preemptions = 2, .old_loads = 2},
+         [](world& w) { no_p_when_due(w, false); }},
+        {"no P when due, handed off",
+         {.preemptions = 2, .old_loads = 2},
+         [](world& w) { no_p_when_due(w, true); }},
+        {"world shrinks", {.preemptions = 1, .old_loads = 1}, world_shrinks},
+    },
+};
+const enrol_protocol kEnrolled(kProtocol);
+
+TEST(Model, TimerWatch) { expect_all_mutants_caught(kProtocol); }
+
+}  // namespace
+}  // namespace weft::model

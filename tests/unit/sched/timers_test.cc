@@ -1,0 +1,222 @@
+// sched/timers.h: every event fires once or is cancelled, at its time or a little later, whoever
+// started it and whichever P is busy. [T-4] to [T-11]
+#include "sched/timers.h"
+
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <weft/go.h>
+#include <weft/run.h>
+#include <weft/runtime.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>
+
+#include "gmp/sched.h"
+#include "support/fixture.h"
+#include "support/seed.h"
+
+namespace weft::rt {
+namespace {
+
+using weft::test::eventually;
+using weft::test::eventually_hogging;
+
+constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
+
+class Timers : public weft::test::over_procs {};
+
+struct alarm : timer_event {
+  std::atomic<int> fired{0};
+  std::atomic<bool> early{false};
+
+  alarm() {
+    fire = [](timer_event* e, std::int64_t) {
+      auto* a = static_cast<alarm*>(e);
+      a->early = nanotime() < a->when;
+      ++a->fired;
+    };
+  }
+  void start_in(std::int64_t ns) {
+    when = nanotime() + ns;
+    timer_start(*this);
+  }
+};
+
+std::uint64_t pending() {
+  std::uint64_t n = 0;
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) n += sched.p(i)->timers.count();
+  return n;
+}
+
+TEST_P(Timers, FireOnceAndNotEarly) {
+  run([] {
+    std::vector<alarm> alarms(100);
+    for (std::size_t i = 0; i < alarms.size(); ++i) {
+      alarms[i].start_in(static_cast<std::int64_t>(i * 7919 % 100) * 50'000);
+    }
+    for (alarm& a : alarms) {
+      EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+      EXPECT_FALSE(a.early);
+      EXPECT_FALSE(timer_cancel(a));
+    }
+    EXPECT_EQ(pending(), 0u);
+  });
+}
+
+TEST_P(Timers, ACancelledOneDoesNotFire) {
+  run([] {
+    alarm a;
+    for (int i = 0; i < 1000; ++i) {
+      a.start_in(kHour + i);
+      ASSERT_TRUE(timer_cancel(a));
+      ASSERT_FALSE(timer_cancel(a));
+    }
+    EXPECT_EQ(a.fired, 0);
+    EXPECT_EQ(pending(), 0u);
+  });
+}
+
+// On a P that never comes to a scheduling point.
+TEST_P(Timers, DoNotWaitForABusyP) {
+  if (procs() == 1) GTEST_SKIP() << "needs a second P";
+  run([] {
+    for (int i = 0; i < 20; ++i) {
+      alarm a;
+      a.start_in(i * 20'000);
+      EXPECT_TRUE(eventually_hogging([&a] { return a.fired == 1; }));
+      EXPECT_FALSE(timer_cancel(a));
+    }
+  });
+}
+
+TEST_P(Timers, FireWhileGoroutinesFollowEachOther) {
+  run([] {
+    std::atomic<bool> stop{false};
+    weft::wait_group wg;
+    for (int i = 0; i < 2; ++i) {
+      wg.go([&stop] {
+        while (!stop) weft::gosched();
+      });
+    }
+    for (int i = 0; i < 5; ++i) {
+      alarm a;
+      a.start_in(kMs);
+      EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+      EXPECT_FALSE(timer_cancel(a));
+    }
+    stop = true;
+    wg.wait();
+  });
+}
+
+// A goroutine that yields to nobody must let timers run all the same.
+TEST_P(Timers, FireUnderALonelyYielder) {
+  run([] {
+    alarm a;
+    a.start_in(kMs);
+    EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+    EXPECT_FALSE(timer_cancel(a));
+  });
+}
+
+TEST_P(Timers, OfPlainThreads) {
+  run([] {});  // with so many Ps
+  alarm a, b;
+  a.start_in(2 * kMs);
+  b.start_in(kHour);
+  EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+  EXPECT_FALSE(timer_cancel(a));
+  EXPECT_TRUE(timer_cancel(b));
+  EXPECT_EQ(b.fired, 0);
+}
+
+TEST_P(Timers, SurviveThatTheirPGoes) {
+  run([this] {
+    weft::wait_group wg;
+    std::vector<alarm> soon(64), late(64);
+    for (std::size_t i = 0; i < soon.size(); ++i) {
+      wg.go([&, i] {
+        soon[i].start_in(static_cast<std::int64_t>(i) * 100'000);
+        late[i].start_in(kHour);
+        weft::gosched();
+      });
+    }
+    wg.wait();
+    weft::runtime::gomaxprocs(1);
+    for (alarm& a : soon) {
+      EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+      EXPECT_FALSE(timer_cancel(a));
+    }
+    for (alarm& a : late) EXPECT_TRUE(timer_cancel(a));
+    EXPECT_EQ(pending(), 0u);
+    weft::runtime::gomaxprocs(procs());
+  });
+}
+
+TEST_P(Timers, AMillionPending) {
+  run([] {
+    const int n = weft::test::scaled(1'000'000, 20'000);
+    auto many = std::make_unique<alarm[]>(static_cast<std::size_t>(n));
+    weft::test::random_source random(1);
+    const std::int64_t now = nanotime();
+    for (int i = 0; i < n; ++i) {
+      many[i].when = now + kHour + random.below(1 << 30) * 1000LL;
+      timer_start(many[i]);
+    }
+    const std::int64_t t0 = nanotime();
+    alarm a;
+    for (int i = 0; i < 100'000; ++i) {
+      a.when = t0 + kHour;
+      timer_start(a);
+      ASSERT_TRUE(timer_cancel(a));
+    }
+    RecordProperty("ns_per_start_and_cancel", static_cast<int>((nanotime() - t0) / 100'000));
+    a.start_in(kMs);
+    EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+    EXPECT_FALSE(timer_cancel(a));
+    for (int i = 0; i < n; ++i) ASSERT_TRUE(timer_cancel(many[i]));
+    EXPECT_EQ(pending(), 0u);
+  });
+}
+
+// Started, stopped and reset by goroutines and plain threads while Ms fire what is due.
+TEST_P(Timers, Storm) {
+  std::atomic<long> started{0}, stopped{0}, fired{0};
+  const int rounds = weft::test::scaled(5000, 100);
+  auto one = [&](std::uint64_t number) {
+    weft::test::random_source random(number);
+    std::vector<alarm> mine(8);
+    for (int i = 0; i < rounds; ++i) {
+      alarm& a = mine[static_cast<std::size_t>(random.below(8))];
+      const bool was_pending = timer_cancel(a);
+      stopped += was_pending ? 1 : 0;
+      fired += a.fired.exchange(0);
+      a.start_in(random.below(50) * 1000);
+      ++started;
+      if (random.one_in(20)) weft::gosched();
+    }
+    for (alarm& a : mine) {
+      stopped += timer_cancel(a) ? 1 : 0;
+      fired += a.fired.exchange(0);
+      EXPECT_FALSE(a.early);
+    }
+  };
+  run([&] {
+    weft::wait_group wg;
+    for (std::uint64_t i = 0; i < 4; ++i) wg.go([&, i] { one(i); });
+    std::thread plain([&] { one(100); });
+    wg.wait();
+    plain.join();
+  });
+  EXPECT_EQ(started, stopped + fired);
+  EXPECT_EQ(pending(), 0u);
+}
+
+WEFT_OVER_PROCS(Timers);
+
+}  // namespace
+}  // namespace weft::rt
