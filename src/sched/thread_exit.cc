@@ -51,6 +51,7 @@ void begin_process_exit() {
 }
 
 void thread_ends(void*) {
+  tsan_acquire(&boot_pid);  // libc frees what watch_thread_exit() made it allocate
   if (in_forked_child()) {
     return;
   }
@@ -63,7 +64,10 @@ void thread_ends(void*) {
 
 }  // namespace
 
-void watch_thread_exit() { on_thread_end(thread_ends); }
+void watch_thread_exit() {
+  on_thread_end(thread_ends);
+  tsan_release(&boot_pid);
+}
 
 bool process_is_exiting() {
   return exiting.load(WEFT_ORDER(PX0, relaxed)) != 0;  // order: relaxed, advisory
