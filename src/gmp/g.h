@@ -60,7 +60,10 @@ struct alignas(64) G {
 
   // -- fourth line: seldom
   alignas(64) eh_state eh{};       // the exception state while not running (D6)
-  std::size_t stack_size = 0;      // asked for by attrs
+  union {
+    std::size_t stack_size = 0;  // asked for by attrs
+    G* lender;                   // of a borrowed stack: sched/in_place.cc
+  };
   G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
   std::uint32_t chain_length = 0;  // … and how many Gs it links
   park_gate gate;                  // of a wait with a limit
