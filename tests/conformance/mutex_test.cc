@@ -12,7 +12,7 @@
 
 namespace {
 
-using weft::test::eventually;
+using namespace std::chrono_literals;
 using weft::test::scaled;
 
 class Mutex : public weft::test::over_procs {};
@@ -217,6 +217,96 @@ constinit weft::mutex constant;
 TEST_P(Mutex, ConstantInitialised) {
   const std::lock_guard held(constant);
   EXPECT_FALSE(constant.try_lock());
+}
+
+// --- with a limit ------------------------------------------------------------------------------
+
+TEST_P(Mutex, Timed) {
+  const auto body = [] {
+    weft::timed_mutex m;
+    m.lock();
+    EXPECT_FALSE(m.try_lock());
+    EXPECT_FALSE(m.try_lock_for(1ms));
+    EXPECT_FALSE(m.try_lock_for(-1ms));
+    EXPECT_FALSE(m.try_lock_until(std::chrono::steady_clock::now() + 1ms));
+    EXPECT_FALSE(m.try_lock_until(std::chrono::system_clock::now() + 1ms));
+    EXPECT_FALSE(m.try_lock_until(std::chrono::steady_clock::time_point::min()));
+    m.unlock();
+    EXPECT_TRUE(m.try_lock_for(0ms));
+    weft::go([&m] { m.unlock(); });
+    EXPECT_TRUE(m.try_lock_for(1h));
+    m.unlock();
+    const weft::unique_lock<weft::timed_mutex> l(m, 1ms);
+    EXPECT_TRUE(l.owns_lock());
+  };
+  run(body);
+  body();
+}
+
+// Those who give up disturb nobody, and nothing is lost.
+TEST_P(Mutex, LimitsUnderLoad) {
+  weft::timed_mutex m;
+  long n = 0;
+  std::atomic<long> got{0}, late{0};
+  const int rounds = scaled(500, 20);
+  const auto work = [&](int who) {
+    for (int k = 0; k < rounds; ++k) {
+      const auto limit = std::chrono::microseconds((who * 13 + k) % 60);
+      if (!m.try_lock_for(limit)) {
+        ++late;
+        continue;
+      }
+      ++n;
+      ++got;
+      if (k % 4 == 0) weft::gosched();
+      m.unlock();
+    }
+  };
+  std::thread plain(work, 9);
+  run([&] {
+    weft::wait_group wg;
+    for (int i = 0; i < 8; ++i) wg.go([&, i] { work(i); });
+    wg.wait();
+  });
+  plain.join();
+  EXPECT_EQ(n, got);
+  EXPECT_EQ(got + late, 9L * rounds);
+  EXPECT_TRUE(m.try_lock()) << "left locked";
+  m.unlock();
+}
+
+TEST_P(Mutex, Recursive) {
+  run([] {
+    weft::recursive_mutex m;
+    int n = 0;
+    weft::wait_group wg;
+    for (int i = 0; i < 8; ++i) {
+      wg.go([&] {
+        for (int k = 0; k < 50; ++k) {
+          const std::lock_guard outer(m);
+          const std::lock_guard inner(m);
+          ASSERT_TRUE(m.try_lock());
+          ++n;
+          weft::gosched();  // perhaps on another thread now: still the owner
+          m.unlock();
+        }
+      });
+    }
+    wg.wait();
+    EXPECT_EQ(n, 400);
+    m.lock();
+    wg.go([&m] { EXPECT_FALSE(m.try_lock()); });
+    wg.wait();
+    m.unlock();
+
+    weft::recursive_timed_mutex t;
+    EXPECT_TRUE(t.try_lock_for(1ms));
+    EXPECT_TRUE(t.try_lock_until(std::chrono::steady_clock::now()));
+    wg.go([&t] { EXPECT_FALSE(t.try_lock_for(1ms)); });
+    wg.wait();
+    t.unlock();
+    t.unlock();
+  });
 }
 
 WEFT_OVER_PROCS(Mutex);
