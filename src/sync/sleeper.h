@@ -17,17 +17,16 @@
 // itself off and has timed out; who is not has been chosen, and waits for b to be over (settle()):
 // rouse() finds the wait claimed by the timer, and completes `dropped` instead.
 //
-// SL1: between a and the end of b the node stays. Otherwise rouse() writes into a frame that is gone.
-//      Its last step is fired.complete(), if that finds nobody parked; or the wake-up; or
-//      dropped.complete().
+// SL1: between a and the end of b the node stays. Otherwise rouse() writes into a frame that is gone
+//      (rousing.h says when b is over).
 #pragma once
 
 #include <cstdint>
 
-#include "gmp/completion.h"
 #include "gmp/wait_reason.h"
 #include "gmp/waiter.h"
 #include "sched/timed.h"
+#include "sync/rousing.h"
 
 namespace weft::rt {
 
@@ -46,17 +45,16 @@ struct sleeper {
   mutex_core<sleeper>* mutex = nullptr;  // condition variables: what it wants next
 
   // -- the handshake
-  completion<waiter> fired;
-  completion<waiter> dropped;  // with a limit: the waker is done with a node that had timed out
-  wait_claim claim;            // with a limit
+  rousing<waiter> hands;
+  wait_claim claim;  // with a limit
   waiter w;
 
   // For the next sleep. Requires: on no list, and roused or never listed.
   void reset() {
     granted = false;
-    fired.reset();
+    hands.fired.reset();
     if (w.claim != nullptr) {
-      dropped.reset();
+      hands.dropped.reset();
       claim.reset();
     }
   }
