@@ -101,15 +101,52 @@ G* steal_work(M* mp) {
   return nullptr;
 }
 
+namespace {
+
+// How often the other Ps have switched, modulo 2^32.
+std::uint32_t switches_of_others(const M* mp) {
+  std::uint32_t sum = 0;
+  const std::int32_t n = sched.proc_count();
+  for (std::int32_t i = 0; i < n; ++i) {
+    const P* pp = sched.p(i);
+    // order: SW0 relaxed, two readings of the owners' counters
+    sum += pp != mp->p ? pp->switches.load(WEFT_ORDER(SW0, relaxed)) : 0;
+  }
+  return sum;
+}
+
+// Nothing to steal, but the others switch all the time: they hand over to each other. Stays near, but
+// asleep (gmp/nap.h).
+G* doze(M* mp, std::uint32_t switched) {
+  constexpr std::int32_t kHandOvers = 16;  // in one nap
+  for (;;) {
+    const std::uint32_t now = switches_of_others(mp);
+    if (static_cast<std::int32_t>(now - switched) < kHandOvers || interrupted(mp) ||
+        !sched.dozer.begin()) {
+      return nullptr;
+    }
+    switched = now;
+    G* gp = steal_work(mp);
+    if (gp != nullptr || interrupted(mp)) {
+      sched.dozer.end();
+      return gp;
+    }
+    sched.dozer.sleep();
+  }
+}
+
+}  // namespace
+
 G* spin_for_work(M* mp) {
   const std::int64_t until = nanotime() + kSpinTime;
+  const std::uint32_t switched = switches_of_others(mp);
   do {
     if (G* gp = steal_work(mp)) {
       return gp;
     }
     pause_for_a_while();
   } while (!interrupted(mp) && !processors_are_busy() && nanotime() < until);
-  return nullptr;
+  return doze(mp, switched);
 }
 
 }  // namespace weft::rt
