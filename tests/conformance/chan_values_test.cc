@@ -201,10 +201,13 @@ void throws_at(std::size_t capacity, int fuse, bool receiver_first) {
     c.send(fragile(100));
     c.close();
     wg.wait();
-    EXPECT_LE(sender_saw + receiver_saw, 1);
+    // No SCOPED_TRACE here: it belongs to the thread, and this goroutine changes threads.
+    const std::string where =
+        "capacity " + std::to_string(capacity) + " fuse " + std::to_string(fuse);
+    EXPECT_LE(sender_saw + receiver_saw, 1) << where;
     // Each value that was sent comes once, but the one that broke between two frames.
-    EXPECT_EQ(received, sent + 1 - (capacity == 0 ? receiver_saw.load() : 0));
-    EXPECT_GE(sender_saw + sent, 4);
+    EXPECT_EQ(received, sent + 1 - (capacity == 0 ? receiver_saw.load() : 0)) << where;
+    EXPECT_GE(sender_saw + sent, 4) << where;
   }
   EXPECT_EQ(fragile::alive, 0) << "something leaks";
 }
@@ -213,7 +216,6 @@ TEST_P(ChanValues, ThrowingMoves) {
   run([] {
     for (const std::size_t capacity : {0, 1, 2}) {
       for (int fuse = 0; fuse < 12; ++fuse) {
-        SCOPED_TRACE("capacity " + std::to_string(capacity) + " fuse " + std::to_string(fuse));
         throws_at(capacity, fuse, true);
         throws_at(capacity, fuse, false);
       }
