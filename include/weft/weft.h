@@ -8,4 +8,5 @@
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/thread.h>
+#include <weft/time.h>
 #include <weft/wait_group.h>

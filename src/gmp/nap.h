@@ -46,8 +46,8 @@ class nap {
   }
 
   // False: it has slept for as long as it may.
-  bool sleep() {
-    const bool woken = futex_wait(word_, kDozes, kLongest) != futex_result::timed_out;
+  bool sleep(std::int64_t ns = kLongest) {
+    const bool woken = futex_wait(word_, kDozes, ns) != futex_result::timed_out;
     end();
     return woken;
   }

@@ -124,10 +124,29 @@ std::int64_t earliest_timer() {
   return first;
 }
 
-bool run_timers(M* mp, P* victim, std::int64_t* now) {
-  const std::int64_t next = victim->timers.next();
+namespace {
+
+// When the watcher should wake: earliest_timer(), or a little later where there is a crowd.
+std::int64_t wake_time() {
+  std::int64_t first = kNever;
+  const std::int32_t n = sched.proc_count();
+  for (std::int32_t i = 0; i < n; ++i) {
+    const timer_set& set = sched.p(i)->timers;
+    const std::int64_t next = time_after(set.next(), set.slack());
+    first = next < first ? next : first;
+  }
+  return first;
+}
+
+}  // namespace
+
+bool run_timers(M* mp, P* victim, bool hurry, std::int64_t* now) {
+  std::int64_t next = victim->timers.next();
   if (next == kNever) {
     return false;
+  }
+  if (!hurry) {
+    next = time_after(next, victim->timers.slack());
   }
   if (*now == 0) {
     *now = nanotime();
@@ -135,7 +154,12 @@ bool run_timers(M* mp, P* victim, std::int64_t* now) {
   if (*now < next) {
     return false;
   }
-  timer_run run(mp);
+  // What is woken shall not overflow the ring: it would wait behind everybody in the global queue.
+  const std::uint32_t queued = mp->p->runq.size();
+  if (queued > kRunQueueSize / 2) {
+    return false;
+  }
+  timer_run run(mp, kRunQueueSize - queued);
   bool ran = false;
   for (;;) {
     tsan_ignore_begin();  // events are handed over from goroutine to goroutine, not to this M
@@ -155,10 +179,10 @@ void run_own_timers(M* mp) {
   if (mp->timer_is_due) {
     mp->timer_is_due = false;
     for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
-      run_timers(mp, sched.p(i), &now);
+      run_timers(mp, sched.p(i), true, &now);
     }
   } else {
-    run_timers(mp, mp->p, &now);
+    run_timers(mp, mp->p, !mp->p->runq.empty(), &now);
   }
   if (now != 0) {
     count_look(mp->p, now);
@@ -176,7 +200,8 @@ std::int64_t watch_timers(M* mp) {
   if (first == kNever || (!vacant && first >= watched_until())) {
     return kNever;
   }
-  if (first <= nanotime()) {
+  const std::int64_t until = wake_time();
+  if (until <= nanotime()) {
     // Without an idle P: whoever lets one go looks himself.
     P* pp = idle_p_get();
     if (pp == nullptr) {
@@ -191,8 +216,8 @@ std::int64_t watch_timers(M* mp) {
     return kTimerDue;
   }
   sched.timer_watcher = mp;
-  set_watched_until(first);
-  return first;
+  set_watched_until(until);
+  return until;
 }
 
 bool stop_watching_timers(M* mp) {
@@ -247,6 +272,20 @@ bool timer_cancel(timer_event& e) {
   leave_runtime(mp);
   tsan_acquire(&e);
   return cancelled;
+}
+
+bool timer_stop(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool stopped = timer_set::stop(e);
+  leave_runtime(mp);
+  return stopped;
+}
+
+bool timer_claim(timer_event& e) {
+  M* mp = enter_runtime();
+  const bool was_pending = timer_set::claim(e);
+  leave_runtime(mp);
+  return was_pending;
 }
 
 namespace {

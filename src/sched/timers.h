@@ -22,6 +22,14 @@ void timer_start(timer_event& e);
 // another M is inside fire().
 bool timer_cancel(timer_event& e);
 
+// As timer_cancel(), but does not wait for a fire() that is under way, and may be called by anybody at
+// any time, with locks held that fire() takes. The event must outlive its fire() by other means.
+bool timer_stop(timer_event& e);
+
+// Takes e out, pending or not, for the caller alone: timer_stop() and timer_claim() of others wait
+// until he has called timer_start(), before which he may change it. Returns whether it was pending.
+bool timer_claim(timer_event& e);
+
 // now + d without overflow; a negative d is now. For deadlines from durations.
 inline std::int64_t time_after(std::int64_t now, std::int64_t d) {
   if (d <= 0) {

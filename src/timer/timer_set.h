@@ -11,8 +11,8 @@
 //
 // TS1: after fire() was called the runner touches its own record only, never the event.
 // TS2: cancel returns false only if no runner is inside that event's fire(), save the caller itself.
-// TS3: next() is not later than the earliest event in the wheel; kNever if and only if there is none,
-//      or if all are due and somebody is firing them.
+// TS3: next() is not later than the earliest event, but for those that somebody is about to fire; kNever
+//      if and only if there are no others.
 //
 // Wakes nobody: start() says whether it made next() earlier, and sched/timers.cc acts on that. What
 // next() must be ordered with is said there.
@@ -32,14 +32,16 @@ namespace weft::rt {
 // One pass of one M over due events.
 class timer_run {
  public:
-  // `self` identifies the thread: fire() may cancel its own event without waiting for itself.
-  explicit timer_run(const void* self) : self_(self) {}
+  // `self` identifies the thread: fire() may cancel its own event without waiting for itself. After
+  // `most` events the run is over: the others wait for those whom these have woken.
+  timer_run(const void* self, std::uint32_t most) : self_(self), left_(most) {}
   timer_run(const timer_run&) = delete;
   timer_run& operator=(const timer_run&) = delete;
 
  private:
   friend class timer_set;
   const void* self_;
+  std::uint32_t left_;
   timer_event* current_ = nullptr;
   timer_run* next_ = nullptr;
   bool listed_ = false;
@@ -51,14 +53,14 @@ class timer_set {
   timer_set(const timer_set&) = delete;
   timer_set& operator=(const timer_set&) = delete;
 
-  // Requires: e is idle. True: it is the earliest now.
+  // Requires: e is idle, or claimed by the caller. True: it is the earliest now.
   // e may fire, and be gone, before this returns.
   bool start(timer_event& e) {
     const std::int64_t when = e.when = clamp(e.when);
     lock_.lock();
-    e.where.store(name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
     wheel_.insert(e);
     ++count_;
+    e.where.store(name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
     const bool earlier = when < next();
     if (earlier) {
       set_next(when);
@@ -67,25 +69,10 @@ class timer_set {
     return earlier;
   }
 
-  // See timer_cancel().
-  static bool cancel(timer_event& e, const void* self) {
-    for (;; cpu_pause()) {
-      // order: relaxed; counts only if it is still so under the lock
-      const std::uintptr_t where = e.where.load(WEFT_ORDER(TE0, relaxed));
-      if (where == 0) {
-        return false;
-      }
-      if (where == kMoving) {
-        continue;
-      }
-      auto& set = *reinterpret_cast<timer_set*>(where & ~kFired);
-      switch (set.try_cancel(e, where, self)) {
-        case outcome::removed: return true;
-        case outcome::over: return false;
-        case outcome::retry: break;
-      }
-    }
-  }
+  // See timer_cancel(), timer_stop(), timer_claim().
+  static bool cancel(timer_event& e, const void* self) { return take_out(e, how::cancel, self); }
+  static bool stop(timer_event& e) { return take_out(e, how::stop, nullptr); }
+  static bool claim(timer_event& e) { return take_out(e, how::claim, nullptr); }
 
   // Ends what the run did last, and takes the next event that is due. Null: there is none; the run is
   // over. The caller fires what it gets.
@@ -98,14 +85,16 @@ class timer_set {
       wheel_.advance(now);
       set_next(wheel_.next());
     }
-    timer_event* e = wheel_.pop_due();
+    timer_event* e = run.left_ > 0 ? wheel_.pop_due() : nullptr;
     run.current_ = e;
     if (e != nullptr) {
       --count_;
+      --run.left_;
       // order: relaxed, under the lock
       e->where.store(name() | kFired, WEFT_ORDER(TE0, relaxed));
     } else {
       unlist(run);
+      look_ahead();
     }
     lock_.unlock();
     return e;
@@ -116,13 +105,19 @@ class timer_set {
     return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
   }
 
+  // By how much a sleeper may oversleep next(). In a crowd, waking for each event alone would cost more
+  // than all that they start; so the more are near, the longer the sleeper may wait for them.
+  std::int64_t slack() const {
+    return slack_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint
+  }
+
   // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
   // True: the other set has an earlier event now.
   bool move_to(timer_set& to) {
     lock_.lock();
     timer_event* all = wheel_.take_all();
     for (timer_event* e = all; e != nullptr; e = e->next) {
-      e->where.store(kMoving, WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
+      e->where.store(kClaimed, WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
     }
     const std::uint64_t n = count_;
     count_ = 0;
@@ -151,8 +146,13 @@ class timer_set {
   }
 
  private:
-  static constexpr std::uintptr_t kFired = 1;   // added to a set's name
-  static constexpr std::uintptr_t kMoving = 2;  // between two sets: ask again
+  static constexpr std::uintptr_t kFired = 1;    // added to a set's name
+  static constexpr std::uintptr_t kClaimed = 2;  // somebody's, who will start it: ask again
+  enum class how : std::uint8_t {
+    cancel,  // idle afterwards, and nobody inside fire()
+    stop,    // not pending afterwards
+    claim,   // the caller's afterwards
+  };
   enum class outcome : std::uint8_t { removed, over, retry };
 #ifdef WEFT_MODEL
   using wheel = timer_wheel<61, 1>;
@@ -168,24 +168,67 @@ class timer_set {
     next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
   }
 
-  outcome try_cancel(timer_event& e, std::uintptr_t where, const void* self) {
+  static bool take_out(timer_event& e, how h, const void* self) {
+    for (;; cpu_pause()) {
+      // order: relaxed; counts only if it is still so under the lock
+      std::uintptr_t where = e.where.load(WEFT_ORDER(TE0, relaxed));
+      if (where == kClaimed) {
+        continue;
+      }
+      if (where == 0) {
+        if (h != how::claim) {
+          return false;
+        }
+        // order: TE1 acquire: its links as the last holder left them; pairs with try_take_out().
+        // Failure: asks again.
+        if (e.where.compare_exchange_strong(where, kClaimed, WEFT_ORDER(TE1, acquire),
+                                            WEFT_ORDER(TE0, relaxed))) {
+          return false;
+        }
+        continue;
+      }
+      auto& set = *reinterpret_cast<timer_set*>(where & ~kFired);
+      switch (set.try_take_out(e, where, h, self)) {
+        case outcome::removed: return true;
+        case outcome::over: return false;
+        case outcome::retry: break;
+      }
+    }
+  }
+
+  outcome try_take_out(timer_event& e, std::uintptr_t where, how h, const void* self) {
     const scoped_lock held(lock_);
     if (e.where.load(WEFT_ORDER(TE0, relaxed)) != where) {  // order: relaxed, under the lock
       return outcome::retry;
     }
-    if ((where & kFired) != 0) {
-      if (fires_elsewhere(e, self) && !WEFT_MUTANT("cancel-waits-not")) {
-        return outcome::retry;
+    const bool pending = (where & kFired) == 0;
+    if (pending) {
+      wheel_.remove(e);
+      if (--count_ == 0) {
+        set_next(kNever);
       }
-      e.where.store(0, WEFT_ORDER(TE0, relaxed));  // order: relaxed, the caller's own again
+    } else if (h == how::stop) {
       return outcome::over;
+    } else if (h == how::cancel && fires_elsewhere(e, self) && !WEFT_MUTANT("cancel-waits-not")) {
+      return outcome::retry;
     }
-    wheel_.remove(e);
-    if (--count_ == 0) {
-      set_next(kNever);
+    // order: TE1 release: whoever takes it up next finds its links; pairs with take_out()
+    e.where.store(h == how::claim ? kClaimed : 0, WEFT_ORDER(TE1, release));
+    return pending ? outcome::removed : outcome::over;
+  }
+
+  // At the end of a run.
+  void look_ahead() {
+    constexpr unsigned kSlots = 16;              // 262 us
+    constexpr std::int64_t kSlackEach = 16'000;  // ns per event: about what a wake-up costs
+    const std::int64_t overdue = wheel_.next_due();
+    if (overdue != kNever) {
+      set_next(overdue);
+      return;
     }
-    e.where.store(0, WEFT_ORDER(TE0, relaxed));  // order: relaxed, the caller's own again
-    return outcome::removed;
+    const unsigned n = wheel_.crowd(next(), kSlots, kSlots);
+    // order: relaxed, a hint
+    slack_.store(n > 2 ? n * kSlackEach : 0, WEFT_ORDER(TN0, relaxed));
   }
 
   bool fires_elsewhere(const timer_event& e, const void* self) const {
@@ -207,6 +250,7 @@ class timer_set {
   }
 
   atomic<std::int64_t> next_{kNever};
+  atomic<std::int64_t> slack_{0};
   ranked_lock lock_{lock_rank::timers};
   timer_run* runs_ = nullptr;  // those who fire events of this set now
   std::uint64_t count_ = 0;

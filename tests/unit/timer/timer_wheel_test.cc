@@ -26,7 +26,7 @@ class tester {
     return p;
   }
   void remove(timer_event* e) {
-    Wheel::remove(*e);
+    wheel_->remove(*e);
     pending_.erase(e);
   }
   // All that was due, and nothing else, in the order of time.
@@ -71,10 +71,13 @@ TYPED_TEST(TimerWheel, IsEmptyAtFirst) {
 
 TYPED_TEST(TimerWheel, NextIsExactWithoutRemovals) {
   tester<TypeParam> t;
-  for (const std::int64_t when : {700'000'000'000, 5'000'000, 123, 90'000}) {
-    t.insert(when);
-    EXPECT_EQ(t.next(), when == 700'000'000'000 ? when : std::min<std::int64_t>(when, 5'000'000));
-  }
+  t.insert(700'000'000'000);
+  EXPECT_EQ(t.next(), 700'000'000'000);
+  t.insert(5'000'000);
+  t.insert(90'000);
+  EXPECT_EQ(t.next(), 90'000);
+  t.insert(123);
+  EXPECT_EQ(t.next(), 123);
   t.advance(123);
   EXPECT_EQ(t.next(), 90'000);
 }
@@ -107,7 +110,7 @@ TYPED_TEST(TimerWheel, EveryDigitCarries) {
   std::int64_t now = 0;
   for (int bit = 0; bit < 62; ++bit) {
     const std::int64_t edge = std::int64_t{1} << bit;
-    for (const std::int64_t d : {-1, 0, 1}) t.insert(std::max(edge + d, now));
+    for (const int d : {-1, 0, 1}) t.insert(std::max(edge + d, now));
     t.advance(now = std::max(edge - 1, now));
     t.advance(now = std::max(edge, now));
   }
