@@ -23,8 +23,8 @@ namespace weft::rt {
 
 namespace {
 
-constexpr std::int64_t kNextBackoff = 3'000;  // ns
-constexpr std::int64_t kSpinTime = 20'000;    // ns
+constexpr std::int64_t kNextBackoff = 3'000;         // ns
+constexpr std::int64_t kSpinTime = 20'000;           // ns
 constexpr std::uint8_t kFutile = 4, kTryAgain = 16;  // spins
 
 // As many busy Ps as processors: whoever spins takes time from somebody who works.
@@ -84,7 +84,8 @@ G* steal_work(M* mp) {
         return nullptr;
       }
       P* victim = sched.p(static_cast<std::int32_t>(w.position()));
-      if (last && run_timers(mp, victim, false, &now)) {  // also one's own, whose time may have come
+      if (last &&
+          run_timers(mp, victim, false, &now)) {  // also one's own, whose time may have come
         bool inherit = false;
         if (G* gp = take_local(mp->p, &inherit)) {
           return gp;

@@ -68,7 +68,9 @@ constexpr auto kReceive = [](const chan<int>& c) { c.recv(); };
 constexpr auto kSelectSend = [](const chan<int>& c) {
   select(send(c, 1), recv(chan<int>(nullptr)));
 };
-constexpr auto kSelectReceive = [](const chan<int>& c) { select(recv(c), send(chan<int>(nullptr), 1)); };
+constexpr auto kSelectReceive = [](const chan<int>& c) {
+  select(recv(c), send(chan<int>(nullptr), 1));
+};
 
 WEFT_CHILD(send_ordered) { return sends(0, true, kSend, kReceive); }
 WEFT_CHILD(send_racy) { return sends(0, false, kSend, kReceive); }
@@ -121,6 +123,18 @@ static int receives(std::size_t capacity, Send sends, Receive receives) {
       [=] {
         set();
         receives(c);
+      });
+}
+WEFT_CHILD(receive_waiting_ordered) {  // the receiver is there first
+  const chan<int> c;
+  return both(
+      [=] {
+        set();
+        c.recv();
+      },
+      [=] {
+        c.send(1);
+        use();
       });
 }
 WEFT_CHILD(receive_ordered) { return receives(0, kSend, kReceive); }
@@ -197,17 +211,16 @@ class ChanRace : public testing::TestWithParam<const char*> {};
 TEST_P(ChanRace, IsReported) {
   if (!WEFT_TEST_TSAN) GTEST_SKIP() << "needs ThreadSanitizer";
   const auto racy = run_child(std::string(GetParam()) + "_racy");
-  EXPECT_NE(racy.output.find(kReport), std::string::npos)
-      << "the twin has a race that is hidden\n"
-      << racy.output;
+  EXPECT_NE(racy.output.find(kReport), std::string::npos) << "the twin has a race that is hidden\n"
+                                                          << racy.output;
 }
 
 std::string plain_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
 
 INSTANTIATE_TEST_SUITE_P(, ChanOrder,
                          testing::Values("send", "buffered_send", "select_send", "waiting_receiver",
-                                         "close", "close_waiting", "receive", "select_receive",
-                                         "fill", "fill_past_a_waiting_receiver"),
+                                         "close", "close_waiting", "receive", "receive_waiting",
+                                         "select_receive", "fill", "fill_past_a_waiting_receiver"),
                          plain_name);
 INSTANTIATE_TEST_SUITE_P(, ChanRace,
                          testing::Values("send", "buffered_send", "select_send", "close",

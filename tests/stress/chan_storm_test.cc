@@ -200,8 +200,9 @@ TEST_P(SelectStorm, Net) {
       while (!over || busy != 0) {
         for (auto& c : net) {
           const std::uint64_t v = fresh();
-          weft::select(weft::recv(c, [this](std::optional<std::uint64_t> w) { received_.enter(*w); }),
-                       weft::send(c, v, [this, v] { sent_.enter(v); }), weft::otherwise());
+          weft::select(
+              weft::recv(c, [this](std::optional<std::uint64_t> w) { received_.enter(*w); }),
+              weft::send(c, v, [this, v] { sent_.enter(v); }), weft::otherwise());
         }
         weft::gosched();
       }
