@@ -1,4 +1,5 @@
 // Channels of all kinds of values: what can be moved can be sent. Throwing moves, lifetimes.
+#include <any>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <weft/chan.h>
 #include <weft/go.h>
@@ -119,6 +121,24 @@ TEST_P(ChanValues, OverAligned) {
                            });
     through_all_ways<wide_owner>([](int i) { return wide_owner(i); },
                                  [](wide_owner& v, int i) { ASSERT_EQ(*v.value, i); });
+  });
+}
+
+// Go: TestChanSendInterface; fixedbugs/issue13169
+TEST_P(ChanValues, AnyAndVariant) {
+  run([] {
+    through_all_ways<std::any>(
+        [](int i) { return i % 2 == 0 ? std::any(i) : std::any(std::to_string(i)); },
+        [](std::any& v, int i) {
+          if (i % 2 == 0) {
+            ASSERT_EQ(std::any_cast<int>(v), i);
+          } else {
+            ASSERT_EQ(std::any_cast<std::string>(v), std::to_string(i));
+          }
+        });
+    through_all_ways<std::variant<int, std::string>>(
+        [](int i) { return std::variant<int, std::string>(std::to_string(i)); },
+        [](auto& v, int i) { ASSERT_EQ(std::get<1>(v), std::to_string(i)); });
   });
 }
 

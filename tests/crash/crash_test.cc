@@ -276,7 +276,8 @@ TEST(Deadlock, Channels) {
 // Go: TestRuntimePanicWithRuntimeError, the channel's part
 TEST(Panic, Channels) {
   const auto says = [](const char* program, std::string_view text) {
-    EXPECT_CRASH(run_program(program), join({"^panic: ", text, "\n\ngoroutine 1 \\[running\\]:\n"}));
+    EXPECT_CRASH(run_program(program),
+                 join({"^panic: ", text, "\n\ngoroutine 1 \\[running\\]:\n"}));
   };
   says("panic_send_on_closed", "send on closed channel");
   says("panic_close_of_closed", "close of closed channel");
