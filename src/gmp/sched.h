@@ -55,6 +55,8 @@ struct sched_state {
 
   // -- timers (sched/timers.cc)
   M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
+  M* timer_deputy WEFT_GUARDED_BY(lock) = nullptr;   // sleeps until after that, in a crowd
+  std::int64_t deputy_until WEFT_GUARDED_BY(lock) = 0;
   // Until when; 0: there is no watcher. Written under lock.
   alignas(64) shared_atomic<std::int64_t> watched_until{0};
 

@@ -214,7 +214,7 @@ void resize_procs(std::int32_t n) {
     retire_p(all[i]);
   }
   for (std::int32_t i = 0; i < n; ++i) {
-    all[i]->lone = n == 1;
+    all[i]->lone = all[i]->wakes_nobody = n == 1;
     all[i]->runq.set_lone(n == 1);
   }
   sched.procs.store(n, WEFT_ORDER(SC0, relaxed));  // order: relaxed, world stopped

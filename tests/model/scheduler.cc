@@ -53,7 +53,7 @@ G* spin_for_work(M* mp) {
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     P* victim = sched.p(i);
     std::int64_t now = 0;
-    if (run_timers(mp, victim, false, &now) && !mp->p->runq.empty()) return mp->p->runq.pop_next();
+    if (run_timers(mp, victim, &now) && !mp->p->runq.empty()) return mp->p->runq.pop_next();
     if (victim == mp->p) continue;
     if (!sched.runq.empty()) return nullptr;
     if (G* gp = victim->runq.steal_into(mp->p->runq)) return gp;
