@@ -277,6 +277,16 @@ TEST(Deadlock, LockedMain) {
 TEST(Deadlock, Join) {
   EXPECT_TRUE(matches(run_program("deadlock_join"), join({kAsleep, "goroutine 1 \\["})));
 }
+TEST(Deadlock, BesideAChannelTimer) {  // X11
+  EXPECT_CRASH(run_program("deadlock_beside_channel_timer"), kAsleep);
+}
+TEST(Deadlock, NotWhileSomebodySleeps) {  // X11
+  EXPECT_CRASH(run_program("deadlock_after_sleep"),
+               "^still alive\nfatal error: all goroutines are asleep - deadlock!\n\n");
+}
+TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
+  EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}), "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));
+}
 TEST(Deadlock, ThousandsAreGrouped) {
   const outcome o = run_program("deadlock_many");
   EXPECT_CRASH(o, kAsleep);
