@@ -20,6 +20,7 @@
 #include "gmp/idle_state.h"
 #include "gmp/m.h"
 #include "gmp/p.h"
+#include "gmp/stop_gate.h"
 
 namespace weft::rt {
 
@@ -54,10 +55,8 @@ struct sched_state {
   std::int32_t max_threads WEFT_GUARDED_BY(lock) = kDefaultMaxThreads;
 
   // -- stopping the world (sched/world.cc)
-  bool stopping WEFT_GUARDED_BY(lock) = false;
-  bool restarting WEFT_GUARDED_BY(lock) = false;     // Ps with work are on their way to their Ms
-  std::int32_t stop_wait WEFT_GUARDED_BY(lock) = 0;  // Ps that have not stopped yet
-  note stopped;
+  stop_gate gate;                                 // all but waiting under the lock
+  bool restarting WEFT_GUARDED_BY(lock) = false;  // Ps with work are on their way to their Ms
   bool world_held WEFT_GUARDED_BY(lock) = false;  // somebody stops, or has stopped, the world
   waiter* world_first WEFT_GUARDED_BY(lock) = nullptr;
   waiter* world_last WEFT_GUARDED_BY(lock) = nullptr;

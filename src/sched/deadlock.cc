@@ -45,7 +45,8 @@ std::int64_t live_goroutines() {
 bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
-  return running == 0 && !sched.stopping && !sched.restarting && !process_is_exiting() &&
+  const bool restarting = sched.restarting && !WEFT_MUTANT("restart-unnoticed");
+  return running == 0 && !sched.gate.closed() && !restarting && !process_is_exiting() &&
          (live_goroutines() > 0 || sched.foreign.blocked() > 0);
 }
 
