@@ -45,6 +45,7 @@ std::int32_t parse_procs(const char* text) {
 
 void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
+  sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
   sched.cpus = affinity_cpus();
   auto** table = static_cast<P**>(reserve(sizeof(P*) * (std::size_t{kMaxProcs} + 1)));
   if (table == nullptr) {
