@@ -36,7 +36,7 @@ bool anything_runnable() {
 std::int64_t live_goroutines() {
   // order: relaxed, a sum of statistics; exact when nobody runs
   std::int64_t n = sched.foreign_goroutines.load(WEFT_ORDER(PC0, relaxed));
-  for (std::int32_t i = 0; P* pp = i < kMaxProcs ? sched.p(i) : nullptr; ++i) {
+  for (std::int32_t i = 0; P* pp = sched.ps.ever(i); ++i) {
     n += pp->goroutines.load(WEFT_ORDER(PC0, relaxed));  // order: relaxed, as above
   }
   return n;

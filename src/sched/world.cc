@@ -211,19 +211,19 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
 }  // namespace
 
 void resize_procs(std::int32_t n) {
-  P** all = sched.all_ps.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, set once at boot
   for (; sched.ps_made < n; ++sched.ps_made) {
-    all[sched.ps_made] = make_p(sched.ps_made);
+    sched.ps.put(sched.ps_made, make_p(sched.ps_made));
   }
   move_stopper_locked(current_m(), n);
   for (std::int32_t i = n; i < sched.proc_count(); ++i) {
-    retire_p(all[i]);
+    retire_p(sched.p(i));
   }
   for (std::int32_t i = 0; i < n; ++i) {
-    all[i]->lone = n == 1;
-    all[i]->runq.set_lone(n == 1);
+    P* pp = sched.ps.ever(i);
+    pp->lone = n == 1;
+    pp->runq.set_lone(n == 1);
   }
-  sched.procs.store(n, WEFT_ORDER(SC0, relaxed));  // order: relaxed, world stopped
+  sched.ps.set_count(n);
 }
 
 void start_world_with(std::int32_t procs) {

@@ -1,6 +1,8 @@
 // See scheduler.h: what src/sched calls and what a model cannot have.
 #include "model/scheduler.h"
 
+#include <array>
+
 #include "gmp/arena.h"
 #include "os/process.h"
 #include "sched/foreign.h"
@@ -158,8 +160,10 @@ runtime::runtime(world& w, int procs, int ms) {
     ps_[i]->schedtick = 1;  // not the fairness tick, which looks at the global queue
     name(ps_[i], "P", i);
   }
-  rt::sched.all_ps.store(ps_, std::memory_order_relaxed);   // order: before there are threads
-  rt::sched.procs.store(procs, std::memory_order_relaxed);  // order: before there are threads
+  auto* entries = w.make<std::array<rt::p_table<rt::P>::entry, kPs + 1>>();
+  rt::sched.ps.adopt(entries->data(), kPs);
+  for (int i = 0; i < procs; ++i) rt::sched.ps.put(i, ps_[i]);
+  rt::sched.ps.set_count(procs);
   rt::sched.ps_made = procs;
   for (int i = procs; i-- > 0;) rt::idle_p_put(ps_[i]);
   name(&rt::sched.lock, "sched.lock");

@@ -70,7 +70,7 @@ class runtime {
   static void loop(rt::M* mp);
 
   rt::M* ms_[kMs] = {};
-  rt::P* ps_[kPs + 1] = {};
+  rt::P* ps_[kPs] = {};
 };
 
 // What count_tasks() finds; unknown unless a scenario says.
