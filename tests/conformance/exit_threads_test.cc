@@ -129,13 +129,17 @@ WEFT_CHILD(exit_over_default_signal) {
 }
 
 WEFT_CHILD(exit_over_handler) {
+  static volatile sig_atomic_t handled = 0;
   struct raises {
-    ~raises() { raise(SIGURG); }
+    ~raises() {
+      raise(SIGURG);
+      std::printf("handled %d\n", static_cast<int>(handled));
+    }
   };
   WITNESS(early);
   static const raises last;
   struct sigaction handle {};
-  handle.sa_sigaction = [](int, siginfo_t*, void*) { std::printf("handled\n"); };
+  handle.sa_sigaction = [](int, siginfo_t*, void*) { handled = 1; };
   handle.sa_flags = SA_SIGINFO;
   sigaction(SIGURG, &handle, nullptr);
   start_computing();
@@ -175,7 +179,7 @@ TEST_P(ExitThreads, OverAnIgnoredSignal) {
 TEST_P(ExitThreads, OverADefaultSignal) {
   expect("exit_over_default_signal", 10, "raised\nearly: frozen\n");
 }
-TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled\nearly: frozen\n"); }
+TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\nearly: frozen\n"); }
 
 WEFT_OVER_PROCS(ExitThreads);
 
