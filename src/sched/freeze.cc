@@ -14,9 +14,12 @@
 //                                          released == my tid: ◄─ released = tid of the next one
 //                                          return, run on         after 2 ms: signal it again
 //
-// The signal is SIGURG, which is ignored by default. A request carries a cookie; any other SIGURG
-// goes to the handler that was there before. All signals are masked in the handler but those that
-// glibc keeps for itself, which sigfillset leaves out.
+// The signal is SIGURG, which is ignored by default. Ms run with it unblocked even if the program blocks
+// all signals (boot.cc); a goroutine that blocks it itself runs on. Whether a SIGURG is a request is
+// said by a word per straggler, not by the signal: the kernel drops what a signal carries once too many
+// are queued. It carries a cookie all the same, to tell a request that was met already from other
+// people's signals, which go to the handler that was there before. All signals are masked in the
+// handler but those that glibc keeps for itself, which sigfillset leaves out.
 #include "sched/freeze.h"
 
 #include <cerrno>
@@ -45,7 +48,11 @@ constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
 // Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
 constexpr std::uint32_t kMaxStragglers = 1024;
 constinit int exiting_tid = 0;
-constinit int stragglers[kMaxStragglers] = {};
+struct straggler {
+  int tid = 0;
+  atomic<std::uint32_t> wanted{0};  // asked to freeze, and has not yet
+};
+constinit straggler stragglers[kMaxStragglers];
 constinit std::uint32_t straggler_count = 0;
 constinit struct sigaction previous {};
 
@@ -54,21 +61,42 @@ std::uint32_t frozen_now() {
 }
 
 void chain(int signal, siginfo_t* info, void* context) {
+  if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+    return;  // whatever the flags say
+  }
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
-  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+  } else {
     previous.sa_handler(signal);
   }
+}
+
+bool carries_cookie(const siginfo_t* info) {
+  return info->si_code == SI_QUEUE && info->si_value.sival_ptr == &frozen;
+}
+
+// Whether this thread is to freeze. Once per request.
+bool take_request(std::uint32_t self) {
+  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+    if (static_cast<std::uint32_t>(stragglers[i].tid) == self) {
+      // order: relaxed, the word alone decides
+      return stragglers[i].wanted.exchange(0, WEFT_ORDER(FZ0, relaxed)) != 0;
+    }
+  }
+  return false;
 }
 
 // Runs on: signal. On the straggler's own stack.
 void freeze_here(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &frozen) {
-    chain(signal, info, context);
+  const auto self = static_cast<std::uint32_t>(gettid());
+  if (!take_request(self)) {
+    if (!carries_cookie(info)) {
+      chain(signal, info, context);
+    }
+    errno = saved_errno;
     return;
   }
-  const auto self = static_cast<std::uint32_t>(gettid());
   frozen.fetch_add(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
   for (;;) {
     // order: relaxed; nothing is handed over, the word alone decides
@@ -82,12 +110,16 @@ void freeze_here(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
-void send_freeze(int tid) {
+// False: the thread is gone.
+bool send_freeze(straggler& to) {
   siginfo_t info{};
   info.si_signo = kFreezeSignal;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = &frozen;
-  syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, kFreezeSignal, &info);
+  to.wanted.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, the signal comes later
+  return syscall(SYS_rt_tgsigqueueinfo, getpid(), to.tid, kFreezeSignal, &info) == 0 ||
+         syscall(SYS_tgkill, getpid(), to.tid, kFreezeSignal) ==
+             0;  // some sandboxes have only this
 }
 
 // Ms that still hold a P. Listed before the first one is frozen: it may hold sched.lock.
@@ -95,7 +127,7 @@ void list_stragglers() {
   const scoped_lock held(sched.lock);
   for (M* mp = sched.all_ms; mp != nullptr && straggler_count < kMaxStragglers; mp = mp->all_next) {
     if (!mp->is_idle && mp->p != nullptr && mp->tid != 0 && mp->tid != exiting_tid) {
-      stragglers[straggler_count++] = mp->tid;
+      stragglers[straggler_count++].tid = mp->tid;
     }
   }
 }
@@ -114,9 +146,9 @@ void* guard_exit(void*) {
     if (!exiting_thread_is_stuck()) {
       continue;
     }
-    const int chosen = stragglers[turn++ % straggler_count];
+    straggler& chosen = stragglers[turn++ % straggler_count];
     // order: relaxed, the word alone decides
-    released.store(static_cast<std::uint32_t>(chosen), WEFT_ORDER(FZ0, relaxed));
+    released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
     futex_wake(released, kMaxStragglers);
     timespec pause{0, kLook};
     nanosleep(&pause, nullptr);
@@ -142,11 +174,12 @@ void freeze_stragglers() {
   if (create_thread(guard_exit, nullptr) != 0) {
     return;
   }
+  std::uint32_t asked = 0;
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
-    send_freeze(stragglers[i]);
+    asked += send_freeze(stragglers[i]) ? 1 : 0;
   }
   const std::int64_t until = nanotime() + kPatience;
-  while (frozen_now() < straggler_count && nanotime() < until) {
+  while (frozen_now() < asked && nanotime() < until) {
     sched_yield();
   }
 }
