@@ -85,5 +85,7 @@ function(weft_models)
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(models PRIVATE GTest::gtest_main)
   include(GoogleTest)
-  gtest_discover_tests(models TEST_PREFIX model. PROPERTIES LABELS model TIMEOUT 300)
+  # __FILE__ may be relative to the build directory (ccache makes it so).
+  gtest_discover_tests(models TEST_PREFIX model. WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+    PROPERTIES LABELS model TIMEOUT 300)
 endfunction()

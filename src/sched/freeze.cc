@@ -8,11 +8,14 @@
 //
 //   exiting thread                         straggler              guardian
 //   1. handler, guardian
-//   2. signal to every straggler     ──►   handler: frozen+1
+//   2. signal to every straggler     ──►   handler: frozen
 //   3. wait until all are frozen           sleep on `released`    every 2 ms: exiting thread asleep,
 //   4. go on with exit()                                          and no CPU used since the last look?
 //                                          released == my tid: ◄─ released = tid of the next one
-//                                          return, run on         after 2 ms: signal it again
+//                                          return, run on         after 2 ms of CPU: signal it again
+//
+// By CPU time, because on a busy machine 2 ms may pass before it has left its handler: then nobody ever
+// moves. A thread that reports a crash is not frozen, and exit() waits for it: it will end the process.
 //
 // The signal is SIGURG, which is ignored by default. Ms run with it unblocked even if the program blocks
 // all signals (boot.cc); a goroutine that blocks it itself runs on. Whether a SIGURG is a request is
@@ -29,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fatal.h"
 #include "base/futex.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -43,7 +47,6 @@ constexpr int kFreezeSignal = SIGURG;
 constexpr std::int64_t kPatience = 50'000'000;  // ns until a straggler has to be frozen
 constexpr std::int64_t kLook = 2'000'000;       // ns between the guardian's looks
 
-constinit atomic<std::uint32_t> frozen{0};    // stragglers in the handler
 constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
 // Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
 constexpr std::uint32_t kMaxStragglers = 1024;
@@ -51,13 +54,22 @@ constinit int exiting_tid = 0;
 struct straggler {
   int tid = 0;
   atomic<std::uint32_t> wanted{0};  // asked to freeze, and has not yet
+  atomic<std::uint32_t> frozen{0};  // in its handler
+
+  bool is_frozen() const {
+    return frozen.load(WEFT_ORDER(FZ0, relaxed)) != 0;  // order: relaxed, a flag to wait for
+  }
 };
 constinit straggler stragglers[kMaxStragglers];
 constinit std::uint32_t straggler_count = 0;
 constinit struct sigaction previous {};
 
 std::uint32_t frozen_now() {
-  return frozen.load(WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count to wait for
+  std::uint32_t n = 0;
+  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+    n += stragglers[i].is_frozen() ? 1 : 0;
+  }
+  return n;
 }
 
 void chain(int signal, siginfo_t* info, void* context) {
@@ -72,32 +84,35 @@ void chain(int signal, siginfo_t* info, void* context) {
 }
 
 bool carries_cookie(const siginfo_t* info) {
-  return info->si_code == SI_QUEUE && info->si_value.sival_ptr == &frozen;
+  return info->si_code == SI_QUEUE && info->si_value.sival_ptr == &released;
 }
 
-// Whether this thread is to freeze. Once per request.
-bool take_request(std::uint32_t self) {
+// This thread's entry, if it is to freeze. Once per request.
+straggler* take_request(std::uint32_t self) {
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
-    if (static_cast<std::uint32_t>(stragglers[i].tid) == self) {
-      // order: relaxed, the word alone decides
-      return stragglers[i].wanted.exchange(0, WEFT_ORDER(FZ0, relaxed)) != 0;
+    straggler& s = stragglers[i];
+    // order: relaxed, the word alone decides
+    if (static_cast<std::uint32_t>(s.tid) == self &&
+        s.wanted.exchange(0, WEFT_ORDER(FZ0, relaxed)) != 0) {
+      return &s;
     }
   }
-  return false;
+  return nullptr;
 }
 
 // Runs on: signal. On the straggler's own stack.
 void freeze_here(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   const auto self = static_cast<std::uint32_t>(gettid());
-  if (!take_request(self)) {
-    if (!carries_cookie(info)) {
+  straggler* me = take_request(self);
+  if (me == nullptr || crashing()) {
+    if (me == nullptr && !carries_cookie(info)) {
       chain(signal, info, context);
     }
     errno = saved_errno;
     return;
   }
-  frozen.fetch_add(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  me->frozen.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   for (;;) {
     // order: relaxed; nothing is handed over, the word alone decides
     const std::uint32_t now = released.load(WEFT_ORDER(FZ0, relaxed));
@@ -106,7 +121,7 @@ void freeze_here(int signal, siginfo_t* info, void* context) {
     }
     futex_wait(released, now);
   }
-  frozen.fetch_sub(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  me->frozen.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   errno = saved_errno;
 }
 
@@ -115,7 +130,7 @@ bool send_freeze(straggler& to) {
   siginfo_t info{};
   info.si_signo = kFreezeSignal;
   info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = &frozen;
+  info.si_value.sival_ptr = &released;
   to.wanted.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, the signal comes later
   return syscall(SYS_rt_tgsigqueueinfo, getpid(), to.tid, kFreezeSignal, &info) == 0 ||
          syscall(SYS_tgkill, getpid(), to.tid, kFreezeSignal) ==
@@ -130,6 +145,15 @@ void list_stragglers() {
       stragglers[straggler_count++].tid = mp->tid;
     }
   }
+}
+
+// It has used its share, or waits for somebody else.
+bool had_its_turn(const straggler& s, long long began) {
+  if (s.is_frozen()) {
+    return false;
+  }
+  const char state = task_state(s.tid);
+  return task_cpu_time(s.tid) - began >= kLook || state == 'S' || state == 'D' || state == 0;
 }
 
 bool exiting_thread_is_stuck() {
@@ -147,11 +171,12 @@ void* guard_exit(void*) {
       continue;
     }
     straggler& chosen = stragglers[turn++ % straggler_count];
+    const long long began = task_cpu_time(chosen.tid);
     // order: relaxed, the word alone decides
     released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
     futex_wake(released, kMaxStragglers);
-    timespec pause{0, kLook};
-    nanosleep(&pause, nullptr);
+    while (!had_its_turn(chosen, began) && exiting_thread_is_stuck()) {
+    }
     released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
     send_freeze(chosen);
   }
@@ -179,7 +204,7 @@ void freeze_stragglers() {
     asked += send_freeze(stragglers[i]) ? 1 : 0;
   }
   const std::int64_t until = nanotime() + kPatience;
-  while (frozen_now() < asked && nanotime() < until) {
+  while (frozen_now() < asked && !crashing() && nanotime() < until) {
     sched_yield();
   }
 }

@@ -47,6 +47,7 @@ void begin_process_exit() {
     wait_for_crash();
     if (!frozen) {
       freeze_stragglers();
+      wait_for_crash();
     }
   }
 }

@@ -180,7 +180,8 @@ job* runtime::make_job(world& w, const char* text) {
   return j;
 }
 
-void runtime::holds(int i, int p, bool spinning) {
+// Before there are threads.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void runtime::holds(int i, int p, bool spinning) {
   rt::P** link = &rt::sched.idle_ps;
   while (*link != ps_[p]) link = &(*link)->idle_next;
   *link = ps_[p]->idle_next;
@@ -192,7 +193,8 @@ void runtime::holds(int i, int p, bool spinning) {
   ++rt::sched.m_count;
 }
 
-void runtime::idles(int i) {
+// Before there are threads.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void runtime::idles(int i) {
   rt::idle_m_put(ms_[i]);
   ++rt::sched.m_count;
 }
