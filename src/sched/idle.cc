@@ -259,7 +259,7 @@ bool somebody_has_work() {
 // [FR-1] 14 to 18
 G* go_idle(M* mp) {
   sched.lock.lock();
-  if (sched.stopping) {
+  if (sched.gate.closed() && !WEFT_MUTANT("idle-passes-gate")) {
     sched.lock.unlock();
     return nullptr;
   }
@@ -298,11 +298,9 @@ G* go_idle(M* mp) {
 // pp has no M, and the caller's thread will not run it. [MS-3]
 void hand_off_p(P* pp) {
   sched.lock.lock();
-  if (sched.stopping) {
+  if (sched.gate.closed() && !WEFT_MUTANT("hand-off-passes-gate")) {
     set_status(pp, p_status::stopped);
-    if (--sched.stop_wait == 0) {
-      sched.stopped.wake();
-    }
+    sched.gate.arrive();
     sched.lock.unlock();
     return;
   }
