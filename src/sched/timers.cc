@@ -328,6 +328,7 @@ bool timer_claim(timer_event& e) {
   M* mp = enter_runtime();
   const bool was_pending = timer_set::claim(e);
   leave_runtime(mp);
+  tsan_acquire(&e);
   return was_pending;
 }
 
