@@ -43,6 +43,7 @@ struct alignas(64) M {
   leaving left_wants = leaving::nothing;
   bool spinning = false;
   std::uint8_t futile_spins = 0;  // how often in a row it has looked for long in vain
+  bool has_deputy = false;        // … and somebody else wakes soon, too
   bool timer_is_due = false;      // woken by time: look at everybody's timers first
   commit_fn commit = nullptr;     // leaving::parked
   waiter* commit_waiter = nullptr;

@@ -109,7 +109,7 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   forget_name(self);
   free_belongings(owned);
   tsan_release(self->ended.address());
-  tsan_release(self->stk.hi);
+  tsan_release(self->stk.lo);
   M* mp = enter_runtime();
   bury(mp, mp->curg);
   bool inherit = false;
@@ -148,7 +148,7 @@ WEFT_NO_TSAN void goroutine_main(void* transfer) {
     const belongings owned{gp->closure, gp->closure_align, gp->name};
     *mp->errno_location = 0;
     leave_runtime(mp);
-    run_body(gp, body, owned, gp->ended.address(), gp->stk.hi);
+    run_body(gp, body, owned, gp->ended.address(), gp->stk.lo);
     mp = enter_runtime();
     bury(mp, mp->curg);
     bool inherit = false;

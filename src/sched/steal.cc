@@ -84,8 +84,7 @@ G* steal_work(M* mp) {
         return nullptr;
       }
       P* victim = sched.p(static_cast<std::int32_t>(w.position()));
-      if (last &&
-          run_timers(mp, victim, false, &now)) {  // also one's own, whose time may have come
+      if (last && run_timers(mp, victim, &now)) {  // also one's own, whose time may have come
         bool inherit = false;
         if (G* gp = take_local(mp->p, &inherit)) {
           return gp;

@@ -2,7 +2,6 @@
 // On the goroutine of run() it is a matter of crash reports: tests/crash.
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +14,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/thread_state.h"
 
 namespace {
 
@@ -223,7 +223,7 @@ TEST_P(Goexit, CountsAsDone) {
 [[gnu::noinline]] void expect_fresh() {
   EXPECT_EQ(std::current_exception(), nullptr);
   EXPECT_EQ(std::uncaught_exceptions(), 0);
-  EXPECT_EQ(errno, 0);
+  EXPECT_EQ(weft::test::get_errno(), 0);
 }
 
 // Go: issue8158, issue11256. [L-5] exits that do not return leave nothing in what is reused
@@ -236,7 +236,7 @@ TEST_P(Goexit, LeavesNoStaleState) {
         try {
           throw std::runtime_error("handled for ever");
         } catch (...) {
-          errno = 99;
+          weft::test::set_errno(99);
           weft::goexit();
         }
       });

@@ -1,7 +1,6 @@
 // X2 and Go's TestGetgThreadSwitch: what a goroutine finds after a switch, perhaps on another thread:
 // its identity, errno, floating-point control words (D6), and the thread-locals of the thread it is on.
 #include <atomic>
-#include <cerrno>
 #include <cfenv>
 #include <functional>
 #include <sched.h>
@@ -18,29 +17,22 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/thread_state.h"
 
 namespace {
 
 using weft::test::budget;
+using weft::test::get_errno;
+using weft::test::set_errno;
 
 class SwitchState : public weft::test::over_procs {};
 
-// Not inlined: the compiler may keep the address of a thread-local, and so of errno, in a register
-// within a function. design.md D6 says so to users.
-[[gnu::noinline]] int get_errno() {
-  asm volatile("");
-  return errno;
-}
-[[gnu::noinline]] void set_errno(int n) {
-  asm volatile("");
-  errno = n;
-}
 [[gnu::noinline]] long thread_now() {
   asm volatile("");
   return syscall(SYS_gettid);
 }
 thread_local long my_thread = 0;
-[[gnu::noinline]] long thread_by_local() {
+WEFT_TEST_OF_THE_THREAD long thread_by_local() {
   asm volatile("");
   if (my_thread == 0) my_thread = thread_now();
   return my_thread;

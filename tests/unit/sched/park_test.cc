@@ -33,7 +33,8 @@ struct seat {
       return false;
     }
     ++s->commits;
-    s->taken.store(w, std::memory_order_release);  // from here on the waiter is its waker's
+    // From here on the waiter is its waker's. order: PT1 release to raise()
+    s->taken.store(w, WEFT_COMMIT_ORDER(PT1, release));
     return true;
   }
   void sit() {

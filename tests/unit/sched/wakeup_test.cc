@@ -59,7 +59,8 @@ class sleeper {
 
  private:
   static bool publish(waiter* w, void* self) {
-    static_cast<sleeper*>(self)->waiting_.store(w, std::memory_order_release);
+    auto* s = static_cast<sleeper*>(self);
+    s->waiting_.store(w, WEFT_COMMIT_ORDER(WT1, release));  // order: WT1 release to rouse()
     return true;
   }
   std::atomic<waiter*> waiting_{nullptr};
