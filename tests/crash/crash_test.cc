@@ -157,6 +157,28 @@ TEST(Panic, IsNotCutShortByMainReturning) {
   }
 }
 
+// How many goroutines a report is about, those that are only counted included.
+std::size_t goroutines_in(const std::string& report) {
+  constexpr std::string_view kMore = "\n...and ";
+  std::size_t n = count(report, "\ngoroutine ");
+  for (std::size_t at = 0; (at = report.find(kMore, at)) != std::string::npos; at += kMore.size()) {
+    n += std::stoul(report.substr(at + kMore.size()));
+  }
+  return n;
+}
+
+TEST(Panic, IsNotCutShortByExit) {
+  const auto expect_whole = [](const char* program, std::size_t goroutines) {
+    const outcome o = run_program(program, {kAll, "WEFTMAXPROCS=4"});
+    EXPECT_CRASH(o, panic("std::out_of_range: vector::_M_range_check.*"));
+    EXPECT_EQ(goroutines_in(o.err), goroutines) << program << "\n" << o.err;
+    EXPECT_EQ(o.err.back(), '\n') << program;
+  };
+  expect_whole("panic_and_exit", 2001);
+  expect_whole("panic_and_exit_on_a_goroutine", 2002);
+  expect_whole("panic_and_exit_on_a_thread", 2001);
+}
+
 TEST(Panic, NotIfSomebodyCatches) {
   const outcome o = run_program("caught_after_all");
   EXPECT_EQ(o.exit_status, 5) << o.err;
@@ -261,6 +283,29 @@ TEST(Deadlock, Main) {
                         frame("weft::wait_group::wait"), frame("\\(anonymous\\)::wait_forever")}));
   EXPECT_EQ(count(o.err, "goroutine "), 1u) << o.err;
 }
+// Go: TestSimpleDeadlock and its kin, by wait reason
+TEST(Deadlock, Channels) {
+  const auto waits = [](const char* program, std::string_view reason) {
+    EXPECT_CRASH(run_program(program), join({kAsleep, "goroutine 1 \\[", reason, "\\]:\n"}));
+  };
+  waits("deadlock_chan_receive", "chan receive");
+  waits("deadlock_chan_send", "chan send");
+  waits("deadlock_nil_chan_receive", "chan receive \\(nil chan\\)");
+  waits("deadlock_nil_chan_send", "chan send \\(nil chan\\)");
+  waits("deadlock_select", "select");
+  waits("deadlock_select_no_cases", "select \\(no cases\\)");
+}
+// Go: TestRuntimePanicWithRuntimeError, the channel's part
+TEST(Panic, Channels) {
+  const auto says = [](const char* program, std::string_view text) {
+    EXPECT_CRASH(run_program(program),
+                 join({"^panic: ", text, "\n\ngoroutine 1 \\[running\\]:\n"}));
+  };
+  says("panic_send_on_closed", "send on closed channel");
+  says("panic_close_of_closed", "close of closed channel");
+  says("panic_close_of_nil", "close of nil channel");
+  says("panic_chan_size", "makechan: size out of range");
+}
 TEST(Deadlock, EverybodyIsListed) {
   const outcome o = run_program("deadlock_two");
   EXPECT_CRASH(o, kAsleep);
@@ -276,6 +321,17 @@ TEST(Deadlock, LockedMain) {
 }
 TEST(Deadlock, Join) {
   EXPECT_TRUE(matches(run_program("deadlock_join"), join({kAsleep, "goroutine 1 \\["})));
+}
+TEST(Deadlock, BesideAChannelTimer) {  // X11
+  EXPECT_CRASH(run_program("deadlock_beside_channel_timer"), kAsleep);
+}
+TEST(Deadlock, NotWhileSomebodySleeps) {  // X11
+  EXPECT_CRASH(run_program("deadlock_after_sleep"),
+               "^still alive\nfatal error: all goroutines are asleep - deadlock!\n\n");
+}
+TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
+  EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}),
+                      "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));
 }
 TEST(Deadlock, ThousandsAreGrouped) {
   const outcome o = run_program("deadlock_many");
