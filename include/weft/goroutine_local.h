@@ -37,9 +37,7 @@ class goroutine_local {
 
   T& operator*() const { return *get(); }
   T* operator->() const { return get(); }
-  T* get() const {
-    return static_cast<T*>(detail::local_get(key_, &make, this, &destroy));
-  }
+  T* get() const { return static_cast<T*>(detail::local_get(key_, &make, this, &destroy)); }
 
  private:
   static void* make(const void* self) {

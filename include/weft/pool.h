@@ -59,7 +59,8 @@ class pool {
  public:
   pool() requires std::default_initializable<T> : pool([] { return T(); }) {}
   template <class F>
-  requires std::is_invocable_r_v<T, F&> explicit pool(F make_new)
+  requires std::is_invocable_r_v<T, F&>
+  explicit pool(F make_new)
       : core_(&drop, &discard), factory_(new factory_of<F>(std::move(make_new))) {}
 
   T get() {

@@ -59,14 +59,14 @@ struct alignas(64) G {
   const char* name = nullptr;  // heap copy, or null
 
   // -- fourth line: seldom
-  alignas(64) eh_state eh{};       // the exception state while not running (D6)
+  alignas(64) eh_state eh{};  // the exception state while not running (D6)
   union {
     std::size_t stack_size = 0;  // asked for by attrs
     G* lender;                   // of a borrowed stack: sched/in_place.cc
   };
-  G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
-  std::uint32_t chain_length = 0;  // … and how many Gs it links
-  park_gate gate;                  // of a wait with a limit
+  G* chain_next = nullptr;          // of the first G of a chain on a shared list: the next chain
+  std::uint32_t chain_length = 0;   // … and how many Gs it links
+  park_gate gate;                   // of a wait with a limit
   exit_hook* exit_hooks = nullptr;  // the goroutine's own: sched/at_exit.cc
   void* own_word = nullptr;         // likewise
   [[no_unique_address]] fiber_tools tools;

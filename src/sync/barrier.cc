@@ -11,9 +11,7 @@ namespace {
 using core = rt::barrier_core<rt::waiter>;
 static_assert(sizeof(core) == sizeof(barrier) && alignof(core) == alignof(barrier));
 
-core& core_of(const barrier* self) {
-  return *reinterpret_cast<core*>(const_cast<barrier*>(self));
-}
+core& core_of(const barrier* self) { return *reinterpret_cast<core*>(const_cast<barrier*>(self)); }
 
 struct ticket {
   core* c;

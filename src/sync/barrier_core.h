@@ -51,9 +51,8 @@ class barrier_core {
         return false;
       }
       // order: BA2 acquire pairs with whoever dropped the bit
-      if ((s & kLock) == 0 &&
-          state_.compare_exchange_strong(s, s | kLock, WEFT_ORDER(BA2, acquire),
-                                         WEFT_ORDER(BA0, relaxed))) {
+      if ((s & kLock) == 0 && state_.compare_exchange_strong(s, s | kLock, WEFT_ORDER(BA2, acquire),
+                                                             WEFT_ORDER(BA0, relaxed))) {
         w->next = list_.get();
         list_.set(w);
         // order: BA2 release publishes the list to the next holder of the bit
@@ -87,7 +86,9 @@ class barrier_core {
  private:
   static constexpr std::uint64_t kLock = std::uint64_t{1} << 32;
 
-  static constexpr std::uint32_t phase(std::uint64_t s) { return static_cast<std::uint32_t>(s >> 33); }
+  static constexpr std::uint32_t phase(std::uint64_t s) {
+    return static_cast<std::uint32_t>(s >> 33);
+  }
   static constexpr std::uint32_t pending(std::uint64_t s) { return static_cast<std::uint32_t>(s); }
 
   atomic<std::uint64_t> state_;

@@ -79,7 +79,8 @@ void future_state::retrieve() {
 
 // The first one runs it, the others wait for that.
 void future_state::run_deferred() {
-  if (deferred_ && !__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: only elects
+  if (deferred_ &&
+      !__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: only elects
     methods_->run_deferred(this);
   }
 }

@@ -3,10 +3,10 @@
 // A goroutine that uses any has a table, found by its own word (sched/at_exit.h): open addressing by
 // the key, an ever-growing number, so that neighbouring keys lie in neighbouring places. A key that has
 // gone leaves its values where they are until their goroutines end: nobody else may touch the table.
-#include <weft/goroutine_local.h>
-
 #include <cstddef>
 #include <vector>
+
+#include <weft/goroutine_local.h>
 
 #include "base/atomic.h"
 #include "sched/at_exit.h"

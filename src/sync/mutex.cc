@@ -1,8 +1,8 @@
 // weft::mutex over its core.
-#include <weft/mutex.h>
-
 #include <cerrno>
 #include <system_error>
+
+#include <weft/mutex.h>
 
 #include "base/fatal.h"
 #include "os/clock.h"
@@ -25,9 +25,9 @@ bool can_spin(int round) {
   }
   M* mp = enter_runtime();
   // A plain thread has no queue that would wait for it meanwhile.
-  const bool worth = mp == nullptr || mp->p == nullptr ||
-                     (sched.proc_count() > sched.idle.idle() + sched.idle.spinning() + 1 &&
-                      mp->p->runq.empty());
+  const bool worth =
+      mp == nullptr || mp->p == nullptr ||
+      (sched.proc_count() > sched.idle.idle() + sched.idle.spinning() + 1 && mp->p->runq.empty());
   leave_runtime(mp);
   return worth;
 }

@@ -273,8 +273,8 @@ class mutex_core {
     }
     // order: MX0 relaxed: under the queue bit count and starving stand still
     const std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
-    const bool last = mine && s < 2 * kWaiter && (s & kStarving) != 0 &&
-                      !WEFT_MUTANT("starving-for-nobody");
+    const bool last =
+        mine && s < 2 * kWaiter && (s & kStarving) != 0 && !WEFT_MUTANT("starving-for-nobody");
     // order: MX2 release publishes the list to the next holder of the bit
     state_.fetch_sub(kQueue + (mine ? kWaiter : 0) + (last ? kStarving : 0),
                      WEFT_ORDER(MX2, release));

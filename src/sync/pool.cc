@@ -1,10 +1,10 @@
 // weft::pool: a shelf for each P, and one for plain threads and for Ps that came later. [PO-1]
 //
 // All pools are on a list, so that runtime::gc() can let a generation pass in each.
-#include <weft/pool.h>
-
 #include <utility>
 #include <vector>
+
+#include <weft/pool.h>
 
 #include "base/lock.h"
 #include "fiber/sanitizer.h"
@@ -25,8 +25,8 @@ struct pool_shelves {
 
   // Of the P on which the section runs.
   shelf& own(const M* mp) {
-    const auto i = mp == nullptr || mp->p == nullptr ? by_p.size()
-                                                     : static_cast<std::size_t>(mp->p->id);
+    const auto i =
+        mp == nullptr || mp->p == nullptr ? by_p.size() : static_cast<std::size_t>(mp->p->id);
     return i < by_p.size() ? by_p[i] : common;
   }
 
@@ -59,7 +59,8 @@ pool_box* find_full(pool_shelves& s, const M* mp) {
     return b;
   }
   const std::size_t n = s.by_p.size();
-  const std::size_t start = mp == nullptr || mp->p == nullptr ? 0 : static_cast<std::size_t>(mp->p->id);
+  const std::size_t start =
+      mp == nullptr || mp->p == nullptr ? 0 : static_cast<std::size_t>(mp->p->id);
   for (const bool victims : {false, true}) {
     for (std::size_t i = 1; i <= n; ++i) {
       if (pool_box* b = s.by_p[(start + i) % n].steal(victims)) {

@@ -7,7 +7,9 @@ namespace {
 
 bool enlist(waiter* w, void* n) { return static_cast<sleeper*>(n)->hands.fired.enlist(w); }
 
-bool enlist_dropped(waiter* w, void* n) { return static_cast<sleeper*>(n)->hands.dropped.enlist(w); }
+bool enlist_dropped(waiter* w, void* n) {
+  return static_cast<sleeper*>(n)->hands.dropped.enlist(w);
+}
 
 }  // namespace
 

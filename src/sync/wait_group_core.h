@@ -39,7 +39,8 @@ class wait_group_core {
     Sleeper* rouse;  // those who wait with a limit, oldest first, likewise
   };
 
-  constexpr explicit wait_group_core(std::uint32_t count = 0) : state_(std::uint64_t{count} << 32) {}
+  constexpr explicit wait_group_core(std::uint32_t count = 0)
+      : state_(std::uint64_t{count} << 32) {}
 
   outcome add(std::int32_t n) {
     for (;;) {

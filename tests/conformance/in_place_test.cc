@@ -232,12 +232,14 @@ TEST_P(InPlace, LockedGoroutines) {
     });
     t.join();
   });
-  weft::run([] {
-    for (int i = 0; i < 20; ++i) {
-      weft::thread t([] { weft::gosched(); });
-      t.join();
-    }
-  }, {.max_procs = procs(), .lock_main_thread = true});
+  weft::run(
+      [] {
+        for (int i = 0; i < 20; ++i) {
+          weft::thread t([] { weft::gosched(); });
+          t.join();
+        }
+      },
+      {.max_procs = procs(), .lock_main_thread = true});
 }
 
 WEFT_OVER_PROCS(InPlace);

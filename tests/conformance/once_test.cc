@@ -26,10 +26,13 @@ TEST_P(Once, UnderContention) {
       weft::wait_group wg;
       for (int i = 0; i < 10; ++i) {
         wg.go([&] {
-          weft::call_once(flag, [&](int by) {
-            weft::gosched();
-            n += by;
-          }, 1);
+          weft::call_once(
+              flag,
+              [&](int by) {
+                weft::gosched();
+                n += by;
+              },
+              1);
           EXPECT_EQ(n, 1);
         });
       }
@@ -44,10 +47,12 @@ TEST_P(Once, ThrowingCallIsRepeated) {
   run([] {
     weft::once_flag flag;
     int calls = 0;
-    EXPECT_THROW(weft::call_once(flag, [&] {
-      ++calls;
-      throw std::runtime_error("not yet");
-    }), std::runtime_error);
+    EXPECT_THROW(weft::call_once(flag,
+                                 [&] {
+                                   ++calls;
+                                   throw std::runtime_error("not yet");
+                                 }),
+                 std::runtime_error);
     weft::call_once(flag, [&] { ++calls; });
     weft::call_once(flag, [&] { ++calls; });
     EXPECT_EQ(calls, 2);

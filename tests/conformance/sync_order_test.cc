@@ -83,62 +83,65 @@ int waited_edge(bool in_time, Release release, Acquire acquire) {
 
 }  // namespace
 
-#define WEFT_EDGE(name, ...)                   \
-  static int name##_edge(bool in_time) {       \
-    __VA_ARGS__                                \
-  }                                            \
-  WEFT_CHILD(name##_ordered) {                 \
-    return name##_edge(true);                  \
-  }                                            \
-  WEFT_CHILD(name##_racy) {                    \
-    return name##_edge(false);                 \
-  }
+#define WEFT_EDGE(name, ...)                                                     \
+  static int name##_edge(bool in_time){__VA_ARGS__} WEFT_CHILD(name##_ordered) { \
+    return name##_edge(true);                                                    \
+  }                                                                              \
+  WEFT_CHILD(name##_racy) { return name##_edge(false); }
 
 // (7) unlock → lock
 WEFT_EDGE(mutex, {
   weft::mutex m;
   m.lock();
-  return edge(in_time, [&] { m.unlock(); }, [&] { m.lock(); });
+  return edge(
+      in_time, [&] { m.unlock(); }, [&] { m.lock(); });
 })
 WEFT_EDGE(mutex_waited, {
   weft::mutex m;
   m.lock();
-  return waited_edge(in_time, [&] { m.unlock(); }, [&] { m.lock(); });
+  return waited_edge(
+      in_time, [&] { m.unlock(); }, [&] { m.lock(); });
 })
 WEFT_EDGE(timed_mutex_waited, {
   weft::timed_mutex m;
   m.lock();
-  return waited_edge(in_time, [&] { m.unlock(); },
-                     [&] { m.try_lock_for(std::chrono::hours(1)); });
+  return waited_edge(
+      in_time, [&] { m.unlock(); }, [&] { m.try_lock_for(std::chrono::hours(1)); });
 })
 // (9) a successful try_lock is a lock
 WEFT_EDGE(try_lock, {
   weft::mutex m;
   m.lock();
-  return edge(in_time, [&] { m.unlock(); }, [&] {
-    if (!m.try_lock()) std::abort();
-  });
+  return edge(
+      in_time, [&] { m.unlock(); },
+      [&] {
+        if (!m.try_lock()) std::abort();
+      });
 })
 // (8) unlock → lock_shared, unlock_shared → lock
 WEFT_EDGE(shared_mutex_read, {
   weft::shared_mutex m;
   m.lock();
-  return edge(in_time, [&] { m.unlock(); }, [&] { m.lock_shared(); });
+  return edge(
+      in_time, [&] { m.unlock(); }, [&] { m.lock_shared(); });
 })
 WEFT_EDGE(shared_mutex_read_waited, {
   weft::shared_mutex m;
   m.lock();
-  return waited_edge(in_time, [&] { m.unlock(); }, [&] { m.lock_shared(); });
+  return waited_edge(
+      in_time, [&] { m.unlock(); }, [&] { m.lock_shared(); });
 })
 WEFT_EDGE(shared_mutex_write, {
   weft::shared_mutex m;
   m.lock_shared();
-  return edge(in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
+  return edge(
+      in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
 })
 WEFT_EDGE(shared_mutex_write_waited, {
   weft::shared_mutex m;
   m.lock_shared();
-  return waited_edge(in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
+  return waited_edge(
+      in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
 })
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
@@ -159,17 +162,20 @@ WEFT_EDGE(once, {
 WEFT_EDGE(wait_group, {
   weft::wait_group wg;
   wg.add();
-  return edge(in_time, [&] { wg.done(); }, [&] { wg.wait(); });
+  return edge(
+      in_time, [&] { wg.done(); }, [&] { wg.wait(); });
 })
 WEFT_EDGE(wait_group_waited, {
   weft::wait_group wg;
   wg.add();
-  return waited_edge(in_time, [&] { wg.done(); }, [&] { wg.wait(); });
+  return waited_edge(
+      in_time, [&] { wg.done(); }, [&] { wg.wait(); });
 })
 WEFT_EDGE(wait_group_limited, {
   weft::wait_group wg;
   wg.add();
-  return waited_edge(in_time, [&] { wg.done(); }, [&] { wg.wait_for(std::chrono::hours(1)); });
+  return waited_edge(
+      in_time, [&] { wg.done(); }, [&] { wg.wait_for(std::chrono::hours(1)); });
 })
 // (12) notify → wait; a lock of one's own, so that it is not the mutex that orders
 struct no_lock {
@@ -179,54 +185,66 @@ struct no_lock {
 WEFT_EDGE(notify_one, {
   weft::condition_variable_any cv;
   no_lock l;
-  return waited_edge(in_time, [&] { cv.notify_one(); }, [&] { cv.wait(l); });
+  return waited_edge(
+      in_time, [&] { cv.notify_one(); }, [&] { cv.wait(l); });
 })
 WEFT_EDGE(notify_all, {
   weft::condition_variable_any cv;
   no_lock l;
-  return waited_edge(in_time, [&] { cv.notify_all(); }, [&] { cv.wait(l); });
+  return waited_edge(
+      in_time, [&] { cv.notify_all(); }, [&] { cv.wait(l); });
 })
 WEFT_EDGE(condition_variable, {
   weft::condition_variable cv;
   weft::mutex m;
-  return waited_edge(in_time, [&] { cv.notify_all(); }, [&] {
-    weft::unique_lock<weft::mutex> l(m);
-    cv.wait(l);
-  });
+  return waited_edge(
+      in_time, [&] { cv.notify_all(); },
+      [&] {
+        weft::unique_lock<weft::mutex> l(m);
+        cv.wait(l);
+      });
 })
 // (13) put → get
 WEFT_EDGE(pool, {
   weft::pool<int> p;
-  return edge(in_time, [&] { p.put(1); }, [&] {
-    if (p.get() != 1) std::abort();
-  });
+  return edge(
+      in_time, [&] { p.put(1); },
+      [&] {
+        if (p.get() != 1) std::abort();
+      });
 })
 // and what std adds
 WEFT_EDGE(semaphore, {
   weft::binary_semaphore s(0);
-  return edge(in_time, [&] { s.release(); }, [&] { s.acquire(); });
+  return edge(
+      in_time, [&] { s.release(); }, [&] { s.acquire(); });
 })
 WEFT_EDGE(semaphore_waited, {
   weft::binary_semaphore s(0);
-  return waited_edge(in_time, [&] { s.release(); }, [&] { s.acquire(); });
+  return waited_edge(
+      in_time, [&] { s.release(); }, [&] { s.acquire(); });
 })
 WEFT_EDGE(latch, {
   weft::latch l(1);
-  return waited_edge(in_time, [&] { l.count_down(); }, [&] { l.wait(); });
+  return waited_edge(
+      in_time, [&] { l.count_down(); }, [&] { l.wait(); });
 })
 WEFT_EDGE(barrier, {
   weft::barrier b(2);
-  return waited_edge(in_time, [&] { static_cast<void>(b.arrive()); }, [&] { b.arrive_and_wait(); });
+  return waited_edge(
+      in_time, [&] { static_cast<void>(b.arrive()); }, [&] { b.arrive_and_wait(); });
 })
 WEFT_EDGE(future, {
   weft::promise<int> p;
   auto f = p.get_future();
-  return edge(in_time, [&] { p.set_value(1); }, [&] { f.get(); });
+  return edge(
+      in_time, [&] { p.set_value(1); }, [&] { f.get(); });
 })
 WEFT_EDGE(future_waited, {
   weft::promise<int> p;
   auto f = p.get_future();
-  return waited_edge(in_time, [&] { p.set_value(1); }, [&] { f.get(); });
+  return waited_edge(
+      in_time, [&] { p.set_value(1); }, [&] { f.get(); });
 })
 
 // (9) A try_lock that fails orders nothing.
@@ -244,19 +262,23 @@ WEFT_CHILD(failed_try_lock_racy) {
 }
 // A goroutine that ends orders nothing but its join.
 WEFT_CHILD(join_ordered) {
-  return weft::run([] {
-    weft::thread t(set);
-    t.join();
-    use();
-  }, {.max_procs = 1});
+  return weft::run(
+      [] {
+        weft::thread t(set);
+        t.join();
+        use();
+      },
+      {.max_procs = 1});
 }
 WEFT_CHILD(join_racy) {
-  return weft::run([] {
-    weft::thread t(set);
-    weft::gosched();
-    use();
-    t.join();
-  }, {.max_procs = 1});
+  return weft::run(
+      [] {
+        weft::thread t(set);
+        weft::gosched();
+        use();
+        t.join();
+      },
+      {.max_procs = 1});
 }
 
 namespace {
@@ -276,19 +298,18 @@ class SyncRace : public testing::TestWithParam<const char*> {};
 TEST_P(SyncRace, IsReported) {
   if (!WEFT_TEST_TSAN) GTEST_SKIP() << "needs ThreadSanitizer";
   const auto racy = run_child(std::string(GetParam()) + "_racy");
-  EXPECT_NE(racy.output.find(kReport), std::string::npos)
-      << "the twin has a race that is hidden\n"
-      << racy.output;
+  EXPECT_NE(racy.output.find(kReport), std::string::npos) << "the twin has a race that is hidden\n"
+                                                          << racy.output;
 }
 
 std::string plain_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
 
-#define WEFT_EDGES                                                                              \
-  "mutex", "mutex_waited", "timed_mutex_waited", "try_lock", "shared_mutex_read",               \
-      "shared_mutex_read_waited", "shared_mutex_write", "shared_mutex_write_waited", "once",    \
-      "wait_group", "wait_group_waited", "wait_group_limited", "notify_one", "notify_all",      \
-      "condition_variable", "pool", "semaphore", "semaphore_waited", "latch", "barrier",        \
-      "future", "future_waited", "join"
+#define WEFT_EDGES                                                                                 \
+  "mutex", "mutex_waited", "timed_mutex_waited", "try_lock", "shared_mutex_read",                  \
+      "shared_mutex_read_waited", "shared_mutex_write", "shared_mutex_write_waited", "once",       \
+      "wait_group", "wait_group_waited", "wait_group_limited", "notify_one", "notify_all",         \
+      "condition_variable", "pool", "semaphore", "semaphore_waited", "latch", "barrier", "future", \
+      "future_waited", "join"
 
 INSTANTIATE_TEST_SUITE_P(, SyncOrder, testing::Values(WEFT_EDGES), plain_name);
 INSTANTIATE_TEST_SUITE_P(, SyncRace, testing::Values(WEFT_EDGES, "failed_try_lock"), plain_name);

@@ -233,9 +233,8 @@ TEST_P(WaitGroup, LimitsBesideTheEnd) {
       std::atomic<int> in_time{0}, late{0};
       weft::wait_group ended;
       for (int i = 0; i < 6; ++i) {
-        ended.go([&, i] {
-          (group->wait_for(std::chrono::microseconds(7 * i)) ? in_time : late)++;
-        });
+        ended.go(
+            [&, i] { (group->wait_for(std::chrono::microseconds(7 * i)) ? in_time : late)++; });
       }
       ended.go([&] { group->done(); });
       ended.go([&] { group->done(); });

@@ -368,7 +368,8 @@ INSTANTIATE_TEST_SUITE_P(
                     misuse{"shared_mutex_unlock_read", "sync: Unlock of unlocked RWMutex"},
                     misuse{"shared_mutex_unlock_twice", "sync: Unlock of unlocked RWMutex"},
                     misuse{"shared_mutex_unlock_shared", "sync: RUnlock of unlocked RWMutex"},
-                    misuse{"shared_mutex_unlock_shared_written", "sync: RUnlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_shared_written",
+                           "sync: RUnlock of unlocked RWMutex"},
                     misuse{"shared_mutex_unlock_shared_twice", "sync: RUnlock of unlocked RWMutex"},
                     misuse{"latch_below_zero", "latch: counted down below zero"}),
     program_name);
@@ -381,14 +382,13 @@ TEST_P(LockDeadlock, SaysWhatItWaitsFor) {
                         GetParam().message, "\\]:\n"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , LockDeadlock,
-    testing::Values(misuse{"deadlock_mutex", "sync\\.Mutex\\.Lock"},
-                    misuse{"deadlock_read", "sync\\.RWMutex\\.RLock"},
-                    misuse{"deadlock_write", "sync\\.RWMutex\\.Lock"},
-                    misuse{"deadlock_cond", "sync\\.Cond\\.Wait"},
-                    misuse{"deadlock_semaphore", "semacquire"}),
-    program_name);
+INSTANTIATE_TEST_SUITE_P(, LockDeadlock,
+                         testing::Values(misuse{"deadlock_mutex", "sync\\.Mutex\\.Lock"},
+                                         misuse{"deadlock_read", "sync\\.RWMutex\\.RLock"},
+                                         misuse{"deadlock_write", "sync\\.RWMutex\\.Lock"},
+                                         misuse{"deadlock_cond", "sync\\.Cond\\.Wait"},
+                                         misuse{"deadlock_semaphore", "semacquire"}),
+                         program_name);
 
 // Whatever stack it runs on, a goroutine's exception is its own, and so is its trace.
 TEST(Panic, InPlaceIsNotTheJoiners) {

@@ -16,7 +16,7 @@ using core = rt::shared_mutex_core<sleeper>;
 struct state {
   core m;
   sleeper nodes[4];
-  rt::cell<int> data;    // race-checked: written by writers, read by readers
+  rt::cell<int> data;     // race-checked: written by writers, read by readers
   rt::cell<int> seen[3];  // written by readers, read by writers
   int writers = 0, readers = 0;
 

@@ -49,8 +49,8 @@ struct lock_world {
 
   sleeper nodes[kNodes];
   int used = 0;
-  int spins = 0;       // rounds of spinning allowed, altogether
-  bool hurry = false;  // may time out
+  int spins = 0;        // rounds of spinning allowed, altogether
+  bool hurry = false;   // may time out
   bool losing = false;  // has lost for longer than it should
 
   sleeper& node() {

@@ -15,8 +15,7 @@ namespace weft {
 namespace detail {
 
 template <class F, class... Args>
-using async_result =
-    std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+using async_result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
 
 // A state that knows how to get its result: in a goroutine, or on whoever waits first.
 template <class R, class F, class... Args>
@@ -31,9 +30,9 @@ class task_state final : public value_state<R> {
 
   void run() {
     abandon_guard guard(*this);
-    std::apply([this](F&& f, Args&&... args) {
-      this->emplace_result(std::move(f), std::move(args)...);
-    }, std::move(*task_));
+    std::apply(
+        [this](F&& f, Args&&... args) { this->emplace_result(std::move(f), std::move(args)...); },
+        std::move(*task_));
     task_.reset();  // what the callable owns is gone when the result is there
     guard.dismiss();
     this->publish();
