@@ -14,7 +14,8 @@
 
 set(WEFT_TEST_TIMEOUT_SCALE 1 CACHE STRING "Factor on the timeout of every test")
 set(WEFT_TEST_ENVIRONMENT "" CACHE STRING "VAR=value list given to every test")
-mark_as_advanced(WEFT_TEST_TIMEOUT_SCALE WEFT_TEST_ENVIRONMENT)
+set(WEFT_TEST_FLAGS "" CACHE STRING "Compiler flags for test programs, after those of the build type")
+mark_as_advanced(WEFT_TEST_TIMEOUT_SCALE WEFT_TEST_ENVIRONMENT WEFT_TEST_FLAGS)
 
 # Test programs that start others (crash tests) need the emulator's words in a cross build.
 set(weft_test_environment ${WEFT_TEST_ENVIRONMENT})
@@ -32,11 +33,13 @@ target_link_libraries(weft_test_pch PUBLIC GTest::gtest_main weft::weft)
 target_precompile_headers(weft_test_pch PRIVATE <gtest/gtest.h>)
 target_compile_definitions(weft_test_pch PRIVATE $<TARGET_PROPERTY:weft,COMPILE_DEFINITIONS>)
 weft_strict(weft_test_pch)
+target_compile_options(weft_test_pch PRIVATE ${WEFT_TEST_FLAGS})
 
 function(weft_test name)
   cmake_parse_arguments(arg "SERIAL;QUICK;LONG;SUPPORT" "TIMEOUT" "LABELS;SOURCES;DEFINITIONS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   weft_strict(${name})
+  target_compile_options(${name} PRIVATE ${WEFT_TEST_FLAGS})
   target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS} $<TARGET_PROPERTY:weft,COMPILE_DEFINITIONS>)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE weft::weft GTest::gtest_main)
@@ -85,5 +88,7 @@ function(weft_models)
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(models PRIVATE GTest::gtest_main)
   include(GoogleTest)
-  gtest_discover_tests(models TEST_PREFIX model. PROPERTIES LABELS model TIMEOUT 300)
+  # __FILE__ may be relative to the build directory (ccache makes it so).
+  gtest_discover_tests(models TEST_PREFIX model. WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+    PROPERTIES LABELS model TIMEOUT 300)
 endfunction()

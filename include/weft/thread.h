@@ -33,6 +33,20 @@ WEFT_EXPORT void detach_goroutine(void* goroutine) noexcept;
 WEFT_EXPORT std::uint64_t goroutine_id(void* goroutine) noexcept;
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_thread_error(int code);
+// The calling goroutine stays on its thread, alone. False: it does so already, or is none.
+WEFT_EXPORT bool lock_to_thread() noexcept;
+WEFT_EXPORT void unlock_from_thread() noexcept;
+struct thread_lock {
+  const bool locked = lock_to_thread();
+  thread_lock() noexcept = default;
+  thread_lock(const thread_lock&) = delete;
+  thread_lock& operator=(const thread_lock&) = delete;
+  ~thread_lock() {
+    if (locked) {
+      unlock_from_thread();
+    }
+  }
+};
 WEFT_EXPORT unsigned hardware_concurrency() noexcept;
 WEFT_EXPORT void sleep_until(std::int64_t deadline);  // in nanoseconds of the steady clock
 }  // namespace detail
@@ -141,6 +155,12 @@ class thread {
 };
 
 /// std::jthread as a goroutine: joins when it goes, and carries a stop token.
+///
+/// Stop callbacks are std's, which tells by the thread's id whether a callback is removed by itself or
+/// by somebody else. Callbacks may park if the stop is requested by request_stop() or the destructor,
+/// which keep the goroutine on its thread meanwhile; in callbacks that are run by a std::stop_source,
+/// get_stop_source()'s included, goroutines must not park. Who removes a callback that runs waits for
+/// it as a thread does, and keeps its P: with one P only, a callback that has parked would never end.
 class jthread {
  public:
   using id = thread::id;
@@ -179,7 +199,10 @@ class jthread {
 
   std::stop_source get_stop_source() noexcept { return stop_; }
   std::stop_token get_stop_token() const noexcept { return stop_.get_token(); }
-  bool request_stop() noexcept { return stop_.request_stop(); }
+  bool request_stop() noexcept {
+    const detail::thread_lock here;
+    return stop_.request_stop();
+  }
 
  private:
   template <class F, class... Args>

@@ -27,6 +27,7 @@
 #ifdef WEFT_MODEL
 #include "model/explorer.h"
 #define WEFT_TSAN 0
+#define WEFT_NO_TSAN
 #define WEFT_COMMIT_ORDER(LABEL, ORDER) WEFT_ORDER(LABEL, ORDER)
 #else
 

@@ -15,6 +15,7 @@ namespace weft::rt {
 namespace {
 
 constexpr int kGuardInstall = 102;         // MADV_GUARD_INSTALL, Linux 6.13
+constexpr int kGuardRemove = 103;          // MADV_GUARD_REMOVE
 constexpr int kPidfdSelf = -10000;         // PIDFD_SELF: no descriptor needed, Linux 6.14
 constexpr std::size_t kBatch = 64;         // ranges per call: 1 KiB of the caller's stack
 constexpr std::int64_t kMapsPerGuard = 2;  // the guard, and what it splits off
@@ -97,7 +98,11 @@ guard_result guard_installer::guard(std::byte* first, std::size_t stride, std::s
   if (result.installed == count) return result;
   result.protected_ =
       protect(first + result.installed * stride, stride, bytes, count - result.installed);
-  if (result.installed + result.protected_ < count) warn_once();
+  const std::size_t guarded = result.installed + result.protected_;
+  if (guarded < count) {
+    remove(first + guarded * stride, stride, bytes, count - guarded);
+    warn_once();
+  }
   return result;
 }
 
@@ -115,6 +120,13 @@ std::size_t guard_installer::install(std::byte* first, std::size_t stride, std::
   }
   while (done < count && advise(first + done * stride, bytes)) ++done;
   return done > 0 && believe(first) ? done : 0;
+}
+
+/// Advice that was taken but could not be believed, or taken for a part of a range only. keeps GU2
+void guard_installer::remove(std::byte* first, std::size_t stride, std::size_t bytes,
+                             std::size_t count) noexcept {
+  // What lies between two guards has no mark that could be removed. A kernel that refuses has none.
+  madvise(first, (count - 1) * stride + bytes, kGuardRemove);
 }
 
 /// The probe, once per process: keeps GU1. An answer that cannot be had now (no descriptor is left)

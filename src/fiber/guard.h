@@ -15,6 +15,8 @@
 //
 // Invariant GU1: a stack that is reported as `install` or `protect` really faults below. Otherwise an
 // overflow corrupts another goroutine in silence; hence the probe.
+// GU2: a stack that is reported as `none` can be written below. Otherwise planting its canary ends the
+// process; hence advice that cannot be probed, for want of a descriptor, is taken back.
 //
 // Rejected: one guard page (a 16 KiB frame steps over it into the neighbour); a PROT_NONE mapping per
 // guard (see above); a SIGSEGV of our own as the probe (takes the process's handler for a moment).
@@ -66,6 +68,7 @@ class guard_installer {
                       std::size_t count) noexcept;
   std::size_t protect(std::byte* first, std::size_t stride, std::size_t bytes,
                       std::size_t count) noexcept;
+  void remove(std::byte* first, std::size_t stride, std::size_t bytes, std::size_t count) noexcept;
   bool believe(std::byte* guarded) noexcept;
   bool charge_budget() noexcept;
   void warn_once() noexcept;

@@ -42,6 +42,8 @@ struct alignas(64) M {
   G* left = nullptr;  // the goroutine that has just left, and what it wants
   leaving left_wants = leaving::nothing;
   bool spinning = false;
+  std::uint8_t futile_spins = 0;  // how often in a row it has looked for long in vain
+  bool has_deputy = false;    // … and somebody else wakes soon, too
   bool timer_is_due = false;   // woken by time: look at everybody's timers first
   commit_fn commit = nullptr;  // leaving::parked
   waiter* commit_waiter = nullptr;

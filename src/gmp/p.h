@@ -42,7 +42,8 @@ struct alignas(128) P {
   std::uint64_t goid_end = 0;
   std::uint64_t goid_block = 16;  // doubles at each refill
   std::uint32_t stack_count = 0;
-  bool lone = false;  // no other P exists: nobody steals, nobody to wake
+  bool lone = false;          // no other P exists: nobody steals
+  bool wakes_nobody = false;  // because of that, or in a crowd of timers (sched/timers.cc)
   M* m = nullptr;
   std::int32_t id = 0;
   // When to read the clock for timers: dearer than a switch, so not at each one (sched/timers.cc).

@@ -20,6 +20,8 @@
 #include "gmp/idle_state.h"
 #include "gmp/m.h"
 #include "gmp/p.h"
+#include "gmp/p_table.h"
+#include "gmp/stop_gate.h"
 
 namespace weft::rt {
 
@@ -31,10 +33,9 @@ inline constexpr std::uint32_t kLongestSlice = 64;  // switches; then the ring g
 
 struct sched_state {
   // -- read by everybody, written when the number of Ps changes (world stopped)
-  alignas(64) atomic<std::int32_t> procs{0};
-  atomic<P**> all_ps{nullptr};  // kMaxProcs entries reserved; entries never change once set
-  std::int32_t cpus = 1;        // constant after boot
-  sigset_t initial_mask{};      // constant after boot: what Ms run user code with
+  alignas(64) p_table<P> ps;
+  std::int32_t cpus = 1;    // constant after boot
+  sigset_t initial_mask{};  // constant after boot: what Ms run user code with
 
   // -- the idle protocol's counters, on a line of their own
   idle_state idle;
@@ -55,14 +56,14 @@ struct sched_state {
 
   // -- timers (sched/timers.cc)
   M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
+  M* timer_deputy WEFT_GUARDED_BY(lock) = nullptr;   // sleeps until after that, in a crowd
+  std::int64_t deputy_until WEFT_GUARDED_BY(lock) = 0;
   // Until when; 0: there is no watcher. Written under lock.
   alignas(64) shared_atomic<std::int64_t> watched_until{0};
 
   // -- stopping the world (sched/world.cc)
-  bool stopping WEFT_GUARDED_BY(lock) = false;
-  bool restarting WEFT_GUARDED_BY(lock) = false;     // Ps with work are on their way to their Ms
-  std::int32_t stop_wait WEFT_GUARDED_BY(lock) = 0;  // Ps that have not stopped yet
-  note stopped;
+  stop_gate gate;                                 // all but waiting under the lock
+  bool restarting WEFT_GUARDED_BY(lock) = false;  // Ps with work are on their way to their Ms
   bool world_held WEFT_GUARDED_BY(lock) = false;  // somebody stops, or has stopped, the world
   waiter* world_first WEFT_GUARDED_BY(lock) = nullptr;
   waiter* world_last WEFT_GUARDED_BY(lock) = nullptr;
@@ -78,13 +79,8 @@ struct sched_state {
   // -- plain threads asleep inside weft (sched/foreign.cc)
   alignas(64) foreign_count foreign;
 
-  std::int32_t proc_count() const {
-    return procs.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, changes only in a stopped world
-  }
-  P* p(std::int32_t i) const {
-    return all_ps.load(
-        WEFT_ORDER(SC0, relaxed))[i];  // order: relaxed, set once before any M starts
-  }
+  std::int32_t proc_count() const { return ps.count(); }
+  P* p(std::int32_t i) const { return ps.at(i); }
 };
 
 extern constinit sched_state sched;

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "base/atomic.h"  // WEFT_TSAN
 
@@ -124,6 +125,31 @@ long long task_cpu_time(int tid) noexcept {
   timespec ts;
   if (clock_gettime(clock, &ts) != 0) return -1;
   return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
+}
+
+namespace {
+
+struct frame_search {
+  void* function;
+  int frames_left = 8;  // ours, the destructor's caller, the C library's two, and some to spare
+  bool found = false;
+};
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context* frame, void* memory) {
+  auto* search = static_cast<frame_search*>(memory);
+  // One less: the return address of a call that never returns lies behind its function.
+  const std::uintptr_t inside = _Unwind_GetIP(frame) - 1;
+  void* const function = _Unwind_FindEnclosingFunction(reinterpret_cast<void*>(inside));
+  search->found = function != nullptr && function == search->function;
+  return search->found || --search->frames_left == 0 ? _URC_NORMAL_STOP : _URC_NO_REASON;
+}
+
+}  // namespace
+
+bool called_by_exit() noexcept {
+  frame_search search{reinterpret_cast<void*>(&::exit)};
+  _Unwind_Backtrace(look_at_frame, &search);
+  return search.found;
 }
 
 }  // namespace weft::rt

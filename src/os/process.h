@@ -19,4 +19,9 @@ char task_state(int tid) noexcept;
 /// Nanoseconds of processor time that the thread has used; -1 if it is gone.
 long long task_cpu_time(int tid) noexcept;
 
+/// Whether the caller was called by exit(), as destructors of thread_locals are by the thread that exits;
+/// when a thread merely ends they are called by the C library's start of threads. Looks a few frames up.
+/// False if that cannot be found out.
+bool called_by_exit() noexcept;
+
 }  // namespace weft::rt

@@ -45,8 +45,11 @@ std::int32_t parse_procs(const char* text) {
 
 void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
+  sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
   sched.cpus = affinity_cpus();
-  auto** table = static_cast<P**>(reserve(sizeof(P*) * (std::size_t{kMaxProcs} + 1)));
+  using entry = p_table<P>::entry;
+  static_assert(sizeof(entry) == sizeof(P*));  // fresh memory, all zero: null pointers
+  void* table = reserve(sizeof(entry) * (std::size_t{kMaxProcs} + 1));
   if (table == nullptr) {
     {
       printer out;
@@ -54,7 +57,7 @@ void boot() {
     }
     fatal("out of memory");
   }
-  sched.all_ps.store(table, WEFT_ORDER(SC0, relaxed));  // order: relaxed, published by BT1
+  sched.ps.adopt(static_cast<entry*>(table), kMaxProcs);  // published by BT1
   const std::int32_t wanted = parse_procs(std::getenv("WEFTMAXPROCS"));
   sched.lock.lock();
   resize_procs(wanted > 0 ? wanted : sched.cpus);

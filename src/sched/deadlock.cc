@@ -37,7 +37,7 @@ bool anything_runnable() {
 std::int64_t live_goroutines() {
   // order: relaxed, a sum of statistics; exact when nobody runs
   std::int64_t n = sched.foreign_goroutines.load(WEFT_ORDER(PC0, relaxed));
-  for (std::int32_t i = 0; P* pp = i < kMaxProcs ? sched.p(i) : nullptr; ++i) {
+  for (std::int32_t i = 0; P* pp = sched.ps.ever(i); ++i) {
     n += pp->goroutines.load(WEFT_ORDER(PC0, relaxed));  // order: relaxed, as above
   }
   return n;
@@ -46,7 +46,8 @@ std::int64_t live_goroutines() {
 bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
-  return running == 0 && !sched.stopping && !sched.restarting && !process_is_exiting() &&
+  const bool restarting = sched.restarting && !WEFT_MUTANT("restart-unnoticed");
+  return running == 0 && !sched.gate.closed() && !restarting && !process_is_exiting() &&
          (live_goroutines() > 0 || sched.foreign.blocked() > 0) && earliest_timer() == kNever;
 }
 

@@ -8,15 +8,21 @@
 //
 //   exiting thread                         straggler              guardian
 //   1. handler, guardian
-//   2. signal to every straggler     ──►   handler: frozen+1
+//   2. signal to every straggler     ──►   handler: frozen
 //   3. wait until all are frozen           sleep on `released`    every 2 ms: exiting thread asleep,
 //   4. go on with exit()                                          and no CPU used since the last look?
 //                                          released == my tid: ◄─ released = tid of the next one
-//                                          return, run on         after 2 ms: signal it again
+//                                          return, run on         after 2 ms of CPU: signal it again
 //
-// The signal is SIGURG, which is ignored by default. A request carries a cookie; any other SIGURG
-// goes to the handler that was there before. All signals are masked in the handler but those that
-// glibc keeps for itself, which sigfillset leaves out.
+// By CPU time, because on a busy machine 2 ms may pass before it has left its handler: then nobody ever
+// moves. A thread that reports a crash is not frozen, and exit() waits for it: it will end the process.
+//
+// The signal is SIGURG, which is ignored by default. Ms run with it unblocked even if the program blocks
+// all signals (boot.cc); a goroutine that blocks it itself runs on. Whether a SIGURG is a request is
+// said by a word per straggler, not by the signal: the kernel drops what a signal carries once too many
+// are queued. It carries a cookie all the same, to tell a request that was met already from other
+// people's signals, which go to the handler that was there before. All signals are masked in the
+// handler but those that glibc keeps for itself, which sigfillset leaves out.
 #include "sched/freeze.h"
 
 #include <cerrno>
@@ -26,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fatal.h"
 #include "base/futex.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -40,36 +47,72 @@ constexpr int kFreezeSignal = SIGURG;
 constexpr std::int64_t kPatience = 50'000'000;  // ns until a straggler has to be frozen
 constexpr std::int64_t kLook = 2'000'000;       // ns between the guardian's looks
 
-constinit atomic<std::uint32_t> frozen{0};    // stragglers in the handler
 constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
 // Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
 constexpr std::uint32_t kMaxStragglers = 1024;
 constinit int exiting_tid = 0;
-constinit int stragglers[kMaxStragglers] = {};
+struct straggler {
+  int tid = 0;
+  atomic<std::uint32_t> wanted{0};  // asked to freeze, and has not yet
+  atomic<std::uint32_t> frozen{0};  // in its handler
+
+  bool is_frozen() const {
+    return frozen.load(WEFT_ORDER(FZ0, relaxed)) != 0;  // order: relaxed, a flag to wait for
+  }
+};
+constinit straggler stragglers[kMaxStragglers];
 constinit std::uint32_t straggler_count = 0;
 constinit struct sigaction previous {};
 
 std::uint32_t frozen_now() {
-  return frozen.load(WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count to wait for
+  std::uint32_t n = 0;
+  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+    n += stragglers[i].is_frozen() ? 1 : 0;
+  }
+  return n;
 }
 
 void chain(int signal, siginfo_t* info, void* context) {
+  if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+    return;  // whatever the flags say
+  }
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
-  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+  } else {
     previous.sa_handler(signal);
   }
+}
+
+bool carries_cookie(const siginfo_t* info) {
+  return info->si_code == SI_QUEUE && info->si_value.sival_ptr == &released;
+}
+
+// This thread's entry, if it is to freeze. Once per request.
+straggler* take_request(std::uint32_t self) {
+  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+    straggler& s = stragglers[i];
+    // order: relaxed, the word alone decides
+    if (static_cast<std::uint32_t>(s.tid) == self &&
+        s.wanted.exchange(0, WEFT_ORDER(FZ0, relaxed)) != 0) {
+      return &s;
+    }
+  }
+  return nullptr;
 }
 
 // Runs on: signal. On the straggler's own stack.
 void freeze_here(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &frozen) {
-    chain(signal, info, context);
+  const auto self = static_cast<std::uint32_t>(gettid());
+  straggler* me = take_request(self);
+  if (me == nullptr || crashing()) {
+    if (me == nullptr && !carries_cookie(info)) {
+      chain(signal, info, context);
+    }
+    errno = saved_errno;
     return;
   }
-  const auto self = static_cast<std::uint32_t>(gettid());
-  frozen.fetch_add(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  me->frozen.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   for (;;) {
     // order: relaxed; nothing is handed over, the word alone decides
     const std::uint32_t now = released.load(WEFT_ORDER(FZ0, relaxed));
@@ -78,16 +121,20 @@ void freeze_here(int signal, siginfo_t* info, void* context) {
     }
     futex_wait(released, now);
   }
-  frozen.fetch_sub(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a count
+  me->frozen.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   errno = saved_errno;
 }
 
-void send_freeze(int tid) {
+// False: the thread is gone.
+bool send_freeze(straggler& to) {
   siginfo_t info{};
   info.si_signo = kFreezeSignal;
   info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = &frozen;
-  syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, kFreezeSignal, &info);
+  info.si_value.sival_ptr = &released;
+  to.wanted.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, the signal comes later
+  return syscall(SYS_rt_tgsigqueueinfo, getpid(), to.tid, kFreezeSignal, &info) == 0 ||
+         syscall(SYS_tgkill, getpid(), to.tid, kFreezeSignal) ==
+             0;  // some sandboxes have only this
 }
 
 // Ms that still hold a P. Listed before the first one is frozen: it may hold sched.lock.
@@ -95,9 +142,18 @@ void list_stragglers() {
   const scoped_lock held(sched.lock);
   for (M* mp = sched.all_ms; mp != nullptr && straggler_count < kMaxStragglers; mp = mp->all_next) {
     if (!mp->is_idle && mp->p != nullptr && mp->tid != 0 && mp->tid != exiting_tid) {
-      stragglers[straggler_count++] = mp->tid;
+      stragglers[straggler_count++].tid = mp->tid;
     }
   }
+}
+
+// It has used its share, or waits for somebody else.
+bool had_its_turn(const straggler& s, long long began) {
+  if (s.is_frozen()) {
+    return false;
+  }
+  const char state = task_state(s.tid);
+  return task_cpu_time(s.tid) - began >= kLook || state == 'S' || state == 'D' || state == 0;
 }
 
 bool exiting_thread_is_stuck() {
@@ -114,12 +170,13 @@ void* guard_exit(void*) {
     if (!exiting_thread_is_stuck()) {
       continue;
     }
-    const int chosen = stragglers[turn++ % straggler_count];
+    straggler& chosen = stragglers[turn++ % straggler_count];
+    const long long began = task_cpu_time(chosen.tid);
     // order: relaxed, the word alone decides
-    released.store(static_cast<std::uint32_t>(chosen), WEFT_ORDER(FZ0, relaxed));
+    released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
     futex_wake(released, kMaxStragglers);
-    timespec pause{0, kLook};
-    nanosleep(&pause, nullptr);
+    while (!had_its_turn(chosen, began) && exiting_thread_is_stuck()) {
+    }
     released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
     send_freeze(chosen);
   }
@@ -142,11 +199,12 @@ void freeze_stragglers() {
   if (create_thread(guard_exit, nullptr) != 0) {
     return;
   }
+  std::uint32_t asked = 0;
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
-    send_freeze(stragglers[i]);
+    asked += send_freeze(stragglers[i]) ? 1 : 0;
   }
   const std::int64_t until = nanotime() + kPatience;
-  while (frozen_now() < straggler_count && nanotime() < until) {
+  while (frozen_now() < asked && !crashing() && nanotime() < until) {
     sched_yield();
   }
 }

@@ -66,6 +66,10 @@ void gosched() {
   P* pp = mp->p;
   bool inherit = false;
   G* next = pick_local(mp, pp, &inherit);
+  if (next == nullptr && this_thread_exits()) [[unlikely]] {
+    leave_runtime(mp);  // everybody else is frozen, and who comes back to g0 would be, too
+    return;
+  }
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
       sched.runq.empty() && pp->runq.empty() && !timers_want_a_look(pp) &&
       // order: AT1 relaxed; a stop is acted upon under sched.lock

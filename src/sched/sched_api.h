@@ -60,7 +60,7 @@ G* spin_for_work(M* mp);
 // New work is visible: start somebody if nobody looks for work and a P is idle. [SP-5]
 void wake_p_slow();
 inline void wake_p(const P* pp) {
-  if (!pp->lone && sched.idle.claim_wake()) [[unlikely]] {
+  if (!pp->wakes_nobody && sched.idle.claim_wake()) [[unlikely]] {
     wake_p_slow();
   }
 }
@@ -95,7 +95,8 @@ void hand_off_p(P* pp);
 void arm_timer(M* mp, timer_event& e);
 // Runs what is due on mp's P, or everywhere if time has woken mp. Runs on: g0.
 void run_own_timers(M* mp);
-// Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. True: something ran.
+// Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. Waits for the crowd, if
+// there is one (timer_set::slack). True: something ran.
 bool run_timers(M* mp, P* victim, std::int64_t* now);
 // When the next timer is due on any P, or a little before; kNever if there is none.
 std::int64_t earliest_timer();

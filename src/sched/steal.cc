@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kNextBackoff = 3'000;  // ns
 constexpr std::int64_t kSpinTime = 20'000;    // ns
+constexpr std::uint8_t kFutile = 4, kTryAgain = 16;  // spins
 
 // As many busy Ps as processors: whoever spins takes time from somebody who works.
 bool processors_are_busy() { return sched.proc_count() - sched.idle.idle() > sched.cpus; }
@@ -102,13 +103,22 @@ G* steal_work(M* mp) {
 }
 
 G* spin_for_work(M* mp) {
+  if (G* gp = steal_work(mp)) {
+    return gp;
+  }
+  // Where it never pays, as with work that comes at its own times, it is tried only now and then.
+  if (mp->futile_spins >= kFutile && ++mp->futile_spins % kTryAgain != 0) {
+    return nullptr;
+  }
   const std::int64_t until = nanotime() + kSpinTime;
-  do {
+  while (!interrupted(mp) && !processors_are_busy() && nanotime() < until) {
+    pause_for_a_while();
     if (G* gp = steal_work(mp)) {
+      mp->futile_spins = 0;
       return gp;
     }
-    pause_for_a_while();
-  } while (!interrupted(mp) && !processors_are_busy() && nanotime() < until);
+  }
+  mp->futile_spins += mp->futile_spins < kFutile ? 1 : 0;
   return nullptr;
 }
 

@@ -5,8 +5,9 @@
 // destructors of all statics that were constructed later than it was registered. But glibc runs the
 // exiting thread's thread_local destructors before any of them. So every thread that has used weft
 // has such an entry: on the main thread and on Ms, which never end by themselves, it means exit().
-// On other plain threads it only means that one thread less can wake somebody. An atexit handler is
-// the net for exit() on those and on threads that weft never saw.
+// On other plain threads it means either exit() or the end of the thread, and only the frames above
+// tell which; at the end of a thread, one less can wake somebody. An atexit handler is the net for
+// exit() on threads that weft never saw.
 //
 // P1: once process_is_exiting(), no goroutine is scheduled any more, and weft's own state is never
 // destroyed.
@@ -46,6 +47,7 @@ void begin_process_exit() {
     wait_for_crash();
     if (!frozen) {
       freeze_stragglers();
+      wait_for_crash();
     }
   }
 }
@@ -55,7 +57,7 @@ void thread_ends(void*) {
   if (in_forked_child()) {
     return;
   }
-  if (current_m() != nullptr || gettid() == getpid()) {
+  if (current_m() != nullptr || gettid() == getpid() || called_by_exit()) {
     begin_process_exit();
   } else {
     look_for_deadlock_soon();

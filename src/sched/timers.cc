@@ -124,8 +124,31 @@ std::int64_t earliest_timer() {
   return first;
 }
 
+namespace {
+
+// When pp's timers should be run: when the next one is due, or a little later where there is a crowd.
+std::int64_t wake_time(const P* pp) { return time_after(pp->timers.next(), pp->timers.slack()); }
+
+std::int64_t wake_time() {
+  std::int64_t first = kNever;
+  const std::int32_t n = sched.proc_count();
+  for (std::int32_t i = 0; i < n; ++i) {
+    const std::int64_t next = wake_time(sched.p(i));
+    first = next < first ? next : first;
+  }
+  return first;
+}
+
+// Somebody else wakes so soon that he can take his share of a crowd without being woken for it.
+bool watcher_comes_soon(const P* victim, std::int64_t now) {
+  const std::int64_t slack = victim->timers.slack();
+  return slack != 0 && watched_until() != 0 && watched_until() - now <= 2 * slack;
+}
+
+}  // namespace
+
 bool run_timers(M* mp, P* victim, std::int64_t* now) {
-  const std::int64_t next = victim->timers.next();
+  const std::int64_t next = wake_time(victim);
   if (next == kNever) {
     return false;
   }
@@ -135,13 +158,22 @@ bool run_timers(M* mp, P* victim, std::int64_t* now) {
   if (*now < next) {
     return false;
   }
-  timer_run run(mp);
+  // What is woken shall not overflow the ring: it would wait behind everybody in the global queue.
+  const std::uint32_t queued = mp->p->runq.size();
+  if (queued > kRunQueueSize / 2) {
+    return false;
+  }
+  timer_run run(mp, kRunQueueSize - queued);
   bool ran = false;
+  P* pp = mp->p;
+  const bool wakes_nobody = pp->wakes_nobody;
+  pp->wakes_nobody = wakes_nobody || watcher_comes_soon(victim, *now);
   for (;;) {
     tsan_ignore_begin();  // events are handed over from goroutine to goroutine, not to this M
     timer_event* e = victim->timers.take_due(run, *now);
     tsan_ignore_end();
     if (e == nullptr) {
+      pp->wakes_nobody = wakes_nobody;
       return ran;
     }
     tsan_acquire(e);
@@ -157,6 +189,9 @@ void run_own_timers(M* mp) {
     for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
       run_timers(mp, sched.p(i), &now);
     }
+    if (mp->has_deputy) {
+      find_timer_watcher();  // if the deputy wakes too late for what is next
+    }
   } else {
     run_timers(mp, mp->p, &now);
   }
@@ -165,25 +200,53 @@ void run_own_timers(M* mp) {
   }
 }
 
+namespace {
+
+// There is a watcher. In a crowd the next M that falls asleep is its deputy: it sleeps until the time
+// after, when it would have to be woken otherwise, because the watcher will be busy with those who
+// are woken now.
+std::int64_t be_deputy(M* mp) WEFT_REQUIRES(sched.lock) {
+  std::int64_t slack = 0;
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    const std::int64_t each = sched.p(i)->timers.slack();
+    slack = each > slack ? each : slack;
+  }
+  if (slack == 0 || sched.timer_deputy != nullptr) {
+    return kNever;
+  }
+  sched.timer_deputy = mp;
+  sched.deputy_until = time_after(watched_until(), slack);
+  return sched.deputy_until;
+}
+
+}  // namespace
+
 std::int64_t watch_timers(M* mp) {
+  if (sched.timer_deputy == mp) {
+    sched.timer_deputy = nullptr;
+  }
   const bool vacant = sched.timer_watcher == nullptr || sched.timer_watcher == mp;
   if (vacant && !WEFT_MUTANT("watch-unannounced")) {
     sched.timer_watcher = mp;
     set_watched_until(kNever);
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in somebody_must_watch()
-  const std::int64_t first = earliest_timer();
-  if (first == kNever || (!vacant && first >= watched_until())) {
+  const std::int64_t until = wake_time();
+  if (until == kNever) {
     return kNever;
   }
-  if (first <= nanotime()) {
+  const std::int64_t time = nanotime();
+  if (!vacant && until >= watched_until() && time < watched_until()) {  // else it should be awake
+    return be_deputy(mp);
+  }
+  if (until <= time) {
     // Without an idle P: whoever lets one go looks himself.
     P* pp = idle_p_get();
     if (pp == nullptr) {
       return kNever;
     }
     idle_m_remove(mp);
-    stop_watching_timers(mp);
+    mp->has_deputy = stop_watching_timers(mp) && sched.timer_watcher != nullptr;
     mp->spinning = true;
     sched.idle.become_spinning();
     mp->timer_is_due = true;
@@ -191,22 +254,27 @@ std::int64_t watch_timers(M* mp) {
     return kTimerDue;
   }
   sched.timer_watcher = mp;
-  set_watched_until(first);
-  return first;
+  set_watched_until(until);
+  return until;
 }
 
 bool stop_watching_timers(M* mp) {
+  if (sched.timer_deputy == mp) {
+    sched.timer_deputy = nullptr;
+  }
   if (sched.timer_watcher != mp) {
     return false;
   }
-  sched.timer_watcher = nullptr;
-  set_watched_until(0);
+  M* deputy = sched.timer_deputy;
+  sched.timer_watcher = deputy;
+  set_watched_until(deputy != nullptr ? sched.deputy_until : 0);
+  sched.timer_deputy = nullptr;
   return true;
 }
 
 void find_timer_watcher() {
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in somebody_must_watch()
-  const std::int64_t first = earliest_timer();
+  const std::int64_t first = wake_time();
   const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {
     return;

@@ -2,15 +2,14 @@
 //
 //   stopper                                   every other M that holds a P
 //   1. wait for one's turn (world_held)
-//   2. lock; stopping, stop_wait = Ps,        at its next scheduling point it finds `attention`:
-//      attention on every P                   lock; P stopped; --stop_wait == 0: wake the stopper;
-//   3. own P stopped; idle Ps stopped;        unlock; sleep like an idle M
-//      unlock; sleep until stop_wait == 0
+//   2. lock; attention on every P; own P and  at its next scheduling point it finds `attention`:
+//      idle Ps stopped; close the gate        lock; gate closed? P stopped, arrive at the gate;
+//   3. unlock; wait until all have arrived    unlock; sleep like an idle M
 //   4. the world is stopped
-//   5. lock; resize; not stopping; Ps with work get an M, the others are idle; unlock; wake_p
+//   5. lock; resize; open the gate; Ps with work get an M, the others are idle; unlock; wake_p
 //
-// W1: stop_wait reaches 0 exactly once per stop. Every P is counted off by exactly one party: its
-//     stopper (own, idle) or its M (running, or on the way to an M that was handed it).
+// W1: every P stops exactly once per stop, by its stopper (own, idle) or by its M (running, or on the
+//     way to an M that was handed it). See gmp/stop_gate.h.
 //
 // A goroutine that computes without ever coming to a scheduling point holds a stop up until it does.
 //
@@ -70,30 +69,35 @@ void pass_world_on() {
   }
 }
 
-// Steps 2 and 3. True: somebody still runs.
-bool request_stop_locked(M* self) WEFT_REQUIRES(sched.lock) {
-  const std::int32_t n = sched.proc_count();
-  sched.stopping = true;
-  sched.stop_wait = 0;
-  sched.stopped.clear();
-  for (std::int32_t i = 0; i < n; ++i) {
-    set_attention(sched.p(i), 1);
-    // At exit the world may be stopped already, or about to be. order: relaxed, under sched.lock
-    if (sched.p(i)->status.load(WEFT_ORDER(PS0, relaxed)) != p_status::stopped) {
-      ++sched.stop_wait;
-    }
-  }
-  if (self != nullptr && self->p != nullptr &&
-      self->p->status.load(WEFT_ORDER(PS0, relaxed)) != p_status::stopped) {  // order: as above
-    set_stopped(self->p);
-    --sched.stop_wait;
-  }
-  while (P* pp = idle_p_get()) {
-    set_stopped(pp);
-    --sched.stop_wait;
-  }
-  return sched.stop_wait > 0;
+bool is_stopped(const P* pp) {
+  // order: relaxed, under sched.lock
+  return pp->status.load(WEFT_ORDER(PS0, relaxed)) == p_status::stopped;
 }
+
+// Step 2. At exit the gate may be closed already: then only our own P remains to be stopped. keeps W2
+void request_stop_locked(P* own) WEFT_REQUIRES(sched.lock) {
+  if (sched.gate.closed() && !WEFT_MUTANT("gate-closed-twice")) {
+    if (own != nullptr && !is_stopped(own)) {
+      set_stopped(own);
+      sched.gate.arrive();
+    }
+    return;
+  }
+  if (own != nullptr) {
+    set_stopped(own);
+  }
+  while (P* pp = WEFT_MUTANT("stop-forgets-idle") ? nullptr : idle_p_get()) {
+    set_stopped(pp);
+  }
+  std::int32_t busy = 0;
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    set_attention(sched.p(i), WEFT_MUTANT("stop-asks-nobody") ? 0 : 1);
+    busy += is_stopped(sched.p(i)) ? 0 : 1;
+  }
+  sched.gate.close(busy);
+}
+
+P* own_p(M* self) { return self != nullptr ? self->p : nullptr; }
 
 // The runtime's own view of "who am I": a section without the switch of TSan fibers at its end.
 struct section {
@@ -112,16 +116,20 @@ void stop_world() {
   block(w, queue_for_world, nullptr, &sched.world_held, wait_reason::stopping_the_world);
   const section here;
   sched.lock.lock();
-  const bool wait = request_stop_locked(here.mp);
+  if (own_p(here.mp) != nullptr) {
+    sched.gate.stopper_runs();
+  }
+  request_stop_locked(own_p(here.mp));
+  const bool wait = sched.gate.busy() > 0;
   sched.lock.unlock();
   if (wait) {
-    sched.stopped.sleep();
+    sched.gate.wait();
   }
 }
 
 void stop_for_world(M* mp) {
   sched.lock.lock();
-  if (!sched.stopping) {
+  if (!sched.gate.closed()) {
     sched.lock.unlock();
     return;
   }
@@ -130,9 +138,7 @@ void stop_for_world(M* mp) {
     sched.idle.found_work();
   }
   release_p(mp, p_status::stopped);
-  if (--sched.stop_wait == 0) {
-    sched.stopped.wake();
-  }
+  sched.gate.arrive();
   sched.lock.unlock();
   stop_m(mp);
 }
@@ -184,7 +190,7 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
 // Step 5. Ps that have work are chained by idle_next and returned; the others go idle.
 P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
   P* with_work = nullptr;
-  sched.stopping = false;
+  sched.gate.open();
   sched.restarting = true;
   for (std::int32_t i = sched.proc_count(); i-- > 0;) {
     P* pp = sched.p(i);
@@ -205,19 +211,19 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
 }  // namespace
 
 void resize_procs(std::int32_t n) {
-  P** all = sched.all_ps.load(WEFT_ORDER(SC0, relaxed));  // order: relaxed, set once at boot
   for (; sched.ps_made < n; ++sched.ps_made) {
-    all[sched.ps_made] = make_p(sched.ps_made);
+    sched.ps.put(sched.ps_made, make_p(sched.ps_made));
   }
   move_stopper_locked(current_m(), n);
   for (std::int32_t i = n; i < sched.proc_count(); ++i) {
-    retire_p(all[i]);
+    retire_p(sched.p(i));
   }
   for (std::int32_t i = 0; i < n; ++i) {
-    all[i]->lone = n == 1;
-    all[i]->runq.set_lone(n == 1);
+    P* pp = sched.ps.ever(i);
+    pp->lone = pp->wakes_nobody = n == 1;
+    pp->runq.set_lone(n == 1);
   }
-  sched.procs.store(n, WEFT_ORDER(SC0, relaxed));  // order: relaxed, world stopped
+  sched.ps.set_count(n);
 }
 
 void start_world_with(std::int32_t procs) {
@@ -226,6 +232,7 @@ void start_world_with(std::int32_t procs) {
     move_timers(procs);
     sched.lock.lock();
     if (process_is_exiting()) {  // freeze_world() came meanwhile: nobody may be started again
+      sched.gate.stopper_rests();
       sched.lock.unlock();
       if (here.mp != nullptr && !this_thread_exits()) {
         note never;
@@ -250,7 +257,7 @@ void start_world_with(std::int32_t procs) {
     } else {
       sched.lock.unlock();
     }
-    if (sched.proc_count() > 1 && sched.idle.claim_wake()) {
+    if (sched.proc_count() > 1 && !WEFT_MUTANT("start-wakes-nobody") && sched.idle.claim_wake()) {
       wake_p_slow();
     }
     if (!WEFT_MUTANT("restart-forgets-timers")) {
@@ -265,9 +272,14 @@ void start_world() { start_world_with(sched.proc_count()); }
 bool freeze_world(std::int64_t ns) {
   const section here;
   sched.lock.lock();
-  const bool wait = request_stop_locked(here.mp);
+  P* own = own_p(here.mp);
+  if (own != nullptr && is_stopped(own)) {
+    sched.gate.stopper_rests();  // the stopper itself calls exit()
+  }
+  request_stop_locked(own);
+  const bool wait = sched.gate.freeze();
   sched.lock.unlock();
-  return !wait || sched.stopped.sleep_for(ns);
+  return !wait || sched.gate.wait_frozen(ns);
 }
 
 void freeze_world_for_crash() {
@@ -275,8 +287,7 @@ void freeze_world_for_crash() {
     set_attention(sched.p(i), 1);
   }
   if (sched.lock.try_lock()) {
-    sched.stopping = true;
-    sched.stop_wait = kMaxProcs;  // never reached: nobody waits for it
+    sched.gate.close_for_good();
     sched.lock.unlock();
   }
 }

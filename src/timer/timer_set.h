@@ -11,8 +11,8 @@
 //
 // TS1: after fire() was called the runner touches its own record only, never the event.
 // TS2: cancel returns false only if no runner is inside that event's fire(), save the caller itself.
-// TS3: next() is not later than the earliest event in the wheel; kNever if and only if there is none,
-//      or if all are due and somebody is firing them.
+// TS3: next() is not later than the earliest event, but for those that somebody is about to fire; kNever
+//      if and only if there are no others.
 //
 // Wakes nobody: start() says whether it made next() earlier, and sched/timers.cc acts on that. What
 // next() must be ordered with is said there.
@@ -32,14 +32,16 @@ namespace weft::rt {
 // One pass of one M over due events.
 class timer_run {
  public:
-  // `self` identifies the thread: fire() may cancel its own event without waiting for itself.
-  explicit timer_run(const void* self) : self_(self) {}
+  // `self` identifies the thread: fire() may cancel its own event without waiting for itself. After
+  // `most` events the run is over: the others wait for those whom these have woken.
+  timer_run(const void* self, std::uint32_t most) : self_(self), left_(most) {}
   timer_run(const timer_run&) = delete;
   timer_run& operator=(const timer_run&) = delete;
 
  private:
   friend class timer_set;
   const void* self_;
+  std::uint32_t left_;
   timer_event* current_ = nullptr;
   timer_run* next_ = nullptr;
   bool listed_ = false;
@@ -83,14 +85,16 @@ class timer_set {
       wheel_.advance(now);
       set_next(wheel_.next());
     }
-    timer_event* e = wheel_.pop_due();
+    timer_event* e = run.left_ > 0 ? wheel_.pop_due() : nullptr;
     run.current_ = e;
     if (e != nullptr) {
       --count_;
+      --run.left_;
       // order: relaxed, under the lock
       e->where.store(name() | kFired, WEFT_ORDER(TE0, relaxed));
     } else {
       unlist(run);
+      look_ahead();
     }
     lock_.unlock();
     return e;
@@ -99,6 +103,12 @@ class timer_set {
   // When to look: TS3. Readable by anybody.
   std::int64_t next() const {
     return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+  }
+
+  // By how much a sleeper may oversleep next(). In a crowd, waking for each event alone would cost more
+  // than all that they start; so the more are near, the longer the sleeper may wait for them.
+  std::int64_t slack() const {
+    return slack_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint
   }
 
   // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
@@ -207,6 +217,20 @@ class timer_set {
     return pending ? outcome::removed : outcome::over;
   }
 
+  // At the end of a run.
+  void look_ahead() {
+    constexpr unsigned kSlots = 16;              // 262 us
+    constexpr std::int64_t kSlackEach = 16'000;  // ns per event: about what a wake-up costs
+    const std::int64_t overdue = wheel_.next_due();
+    if (overdue != kNever) {
+      set_next(overdue);
+      return;
+    }
+    const unsigned n = wheel_.crowd(next(), kSlots, kSlots);
+    // order: relaxed, a hint
+    slack_.store(n > 2 ? n * kSlackEach : 0, WEFT_ORDER(TN0, relaxed));
+  }
+
   bool fires_elsewhere(const timer_event& e, const void* self) const {
     for (const timer_run* r = runs_; r != nullptr; r = r->next_) {
       if (r->current_ == &e && r->self_ != self) {
@@ -226,6 +250,7 @@ class timer_set {
   }
 
   atomic<std::int64_t> next_{kNever};
+  atomic<std::int64_t> slack_{0};
   ranked_lock lock_{lock_rank::timers};
   timer_run* runs_ = nullptr;  // those who fire events of this set now
   std::uint64_t count_ = 0;

@@ -58,42 +58,45 @@ class timer_wheel {
   }
 
   // From whatever list it is on.
-  static void remove(timer_event& e) {
+  void remove(timer_event& e) {
     *e.link = e.next;
     if (e.next != nullptr) {
       e.next->link = e.link;
+    } else if (due_end_ == &e.next) {
+      due_end_ = e.link;
     }
     e.next = nullptr;
     e.link = nullptr;
   }
 
-  // Moves what is due at `now` to the list of due events, in the order of their times.
+  // Moves what is due at `now` to the end of the list of due events, in the order of their times.
   void advance(std::int64_t now) {
     if (now < now_) {
       now = now_;
     }
-    bool found = false;
+    timer_event* due = nullptr;
     const unsigned top = level_of(now);
     for (unsigned level = 0; level < top; ++level) {
-      found |= take_slots(level, 0, kSlots);
+      take_slots(level, kSlots, &due);
     }
     const unsigned digit = digit_of(now, top);
-    found |= take_slots(top, 0, digit);
+    take_slots(top, digit, &due);
     now_ = now;
     timer_event* rest = open_slot(top, digit);
     while (timer_event* e = rest) {
       rest = e->next;
       if (e->when <= now) {
-        push(&due_, *e);
-        found = true;
+        e->next = due;
+        due = e;
       } else {
         insert(*e);
       }
     }
-    if (found) {
-      sort_due();
-    }
+    append_due(sort(due));
   }
+
+  // When the first due event was due; kNever if there is none.
+  std::int64_t next_due() const { return due_ == nullptr ? kNever : due_->when; }
 
   // The first due event, off the list; or null.
   timer_event* pop_due() {
@@ -120,13 +123,34 @@ class timer_wheel {
     return kNever;
   }
 
+  // How many events, up to `limit`, come within the next `slots` slots of level 0 that are in use.
+  // Those that have not come down to it yet are not counted.
+  unsigned crowd(std::int64_t next, unsigned slots, unsigned limit) const {
+    if (level_of(next) != 0) {
+      return 0;
+    }
+    unsigned n = 0;
+    const unsigned first = digit_of(next, 0);
+    for (unsigned digit = first; digit < kSlots && digit - first < slots; ++digit) {
+      for (const timer_event* e = slots_[0][digit].first; e != nullptr; e = e->next) {
+        if (++n == limit) {
+          return n;
+        }
+      }
+    }
+    return n;
+  }
+
   // Everything, linked by `next`, in no order; the wheel is empty afterwards.
   timer_event* take_all() {
+    timer_event* all = nullptr;
     for (unsigned level = 0; level < kLevels; ++level) {
-      take_slots(level, 0, kSlots);
+      take_slots(level, kSlots, &all);
     }
-    timer_event* all = due_;
-    due_ = nullptr;
+    while (timer_event* e = pop_due()) {
+      e->next = all;
+      all = e;
+    }
     return all;
   }
 
@@ -166,34 +190,30 @@ class timer_wheel {
     return all;
   }
 
-  // All of a level's slots from..to-1 are due.
-  bool take_slots(unsigned level, unsigned from, unsigned to) {
-    bool found = false;
-    for (unsigned word = from / 64; word * 64 < to; ++word) {
+  // All that is in a level's slots before `to`, pushed on a list that uses `next` only.
+  void take_slots(unsigned level, unsigned to, timer_event** list) {
+    for (unsigned word = 0; word * 64 < to; ++word) {
       while (const std::uint64_t bits = used_[level][word]) {
         const unsigned digit = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
         if (digit >= to) {
           break;
         }
         timer_event* rest = open_slot(level, digit);
-        found |= rest != nullptr;
         while (timer_event* e = rest) {
           rest = e->next;
-          push(&due_, *e);
+          e->next = *list;
+          *list = e;
         }
       }
     }
-    return found;
   }
 
-  // Merges runs of doubling length, as a binary counter. Stable for what it is worth: equal times
-  // have no order.
-  void sort_due() {
-    timer_event* runs[64] = {};
-    timer_event* rest = due_;
+  // Merges runs of doubling length, as a binary counter.
+  static timer_event* sort(timer_event* rest) {
     if (rest == nullptr || rest->next == nullptr) {
-      return;
+      return rest;
     }
+    timer_event* runs[64] = {};
     while (timer_event* run = rest) {
       rest = run->next;
       run->next = nullptr;
@@ -208,11 +228,14 @@ class timer_wheel {
     for (timer_event* run : runs) {
       sorted = merge(run, sorted);
     }
-    timer_event** link = &due_;
-    *link = sorted;
-    for (timer_event* e = sorted; e != nullptr; e = e->next) {
-      e->link = link;
-      link = &e->next;
+    return sorted;
+  }
+
+  void append_due(timer_event* e) {
+    *due_end_ = e;
+    for (; e != nullptr; e = e->next) {
+      e->link = due_end_;
+      due_end_ = &e->next;
     }
   }
 
@@ -231,6 +254,7 @@ class timer_wheel {
 
   std::int64_t now_ = 0;  // the time up to which due events have been taken out
   timer_event* due_ = nullptr;
+  timer_event** due_end_ = &due_;
   std::uint64_t used_[kLevels][kWords] = {};  // a set bit: something may be in the slot
   slot slots_[kLevels][kSlots] = {};
 };

@@ -2,9 +2,8 @@
 // constructed while weft ran. design.md 2.1 "Process exit".
 //
 // Each child has goroutines that count as long as they run, and a static whose destructor looks
-// whether they do.
+// whether they do (support/witness.h).
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sched.h>
@@ -22,49 +21,15 @@
 #include "support/child.h"
 #include "support/fixture.h"
 #include "support/patience.h"
+#include "support/witness.h"
 
 namespace {
 
 using weft::test::child_result;
+using weft::test::count_for_ever;
 using weft::test::run_child;
-
-std::atomic<long> ticks{0};
-
-void count_for_ever() {
-  for (;;) {
-    ticks.fetch_add(1, std::memory_order_relaxed);
-    weft::gosched();
-  }
-}
-
-void start_counting() {
-  for (int i = 0; i < 8; ++i) weft::go(count_for_ever);
-  while (ticks < 1000) {
-    weft::test::give_way();
-  }
-}
-
-// Long enough for a goroutine that runs to be seen, on a busy machine too.
-bool anybody_counts() {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
-  const long before = ticks;
-  while (std::chrono::steady_clock::now() < until) {
-    if (ticks != before) {
-      return true;
-    }
-    sched_yield();
-  }
-  return false;
-}
-
-// Says at its destruction what it sees.
-struct witness {
-  const char* name;
-  explicit witness(const char* n) : name(n) {}
-  ~witness() { std::printf("%s: %s\n", name, anybody_counts() ? "running" : "frozen"); }
-};
-
-#define WITNESS(name) static const witness name(#name)
+using weft::test::start_counting;
+using weft::test::ticks;
 
 // --- how a process ends ---------------------------------------------------------------------------
 
@@ -191,6 +156,25 @@ WEFT_CHILD(statics_use_weft) {
   return 10;
 }
 
+// The same on a goroutine's stack: whoever is in exit() gives way to nobody any more.
+WEFT_CHILD(statics_use_weft_on_a_goroutine) {
+  struct asks {
+    ~asks() {
+      weft::go([] { ticks += 1'000'000; });
+      weft::gosched();
+      weft::runtime::stop_the_world([] {});
+      weft::gosched();
+      std::printf("asked\n");
+    }
+  };
+  WITNESS(early);
+  static const asks last;
+  return weft::run([] {
+    start_counting();
+    std::exit(16);
+  });
+}
+
 // Plain threads that wait for goroutines, and goroutines that wait, are simply left.
 WEFT_CHILD(exit_beside_waiters) {
   WITNESS(early);
@@ -275,6 +259,9 @@ TEST_P(Exit, WhileTheWorldIsStopped) { expect("exit_while_stopped", 7, "early: f
 TEST_P(Exit, InAStoppedWorld) { expect("exit_in_stopped_world", 8, "early: frozen\n"); }
 TEST_P(Exit, UnderStoppers) { expect("exit_under_stoppers", 9, "early: frozen\n"); }
 TEST_P(Exit, StaticsMayUseWeft) { expect("statics_use_weft", 10, "asked 1\nearly: frozen\n"); }
+TEST_P(Exit, StaticsMayUseWeftOnAGoroutine) {
+  expect("statics_use_weft_on_a_goroutine", 16, "asked\nearly: frozen\n");
+}
 TEST_P(Exit, BesideWaiters) { expect("exit_beside_waiters", 11, "early: frozen\n"); }
 TEST_P(Exit, QuickExit) { expect("quick_ways_out", 12, "quick\n"); }
 TEST_P(Exit, HardlyUsed) { expect("hardly_used", 13, ""); }

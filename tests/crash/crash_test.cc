@@ -158,6 +158,28 @@ TEST(Panic, IsNotCutShortByMainReturning) {
   }
 }
 
+// How many goroutines a report is about, those that are only counted included.
+std::size_t goroutines_in(const std::string& report) {
+  constexpr std::string_view kMore = "\n...and ";
+  std::size_t n = count(report, "\ngoroutine ");
+  for (std::size_t at = 0; (at = report.find(kMore, at)) != std::string::npos; at += kMore.size()) {
+    n += std::stoul(report.substr(at + kMore.size()));
+  }
+  return n;
+}
+
+TEST(Panic, IsNotCutShortByExit) {
+  const auto expect_whole = [](const char* program, std::size_t goroutines) {
+    const outcome o = run_program(program, {kAll, "WEFTMAXPROCS=4"});
+    EXPECT_CRASH(o, panic("std::out_of_range: vector::_M_range_check.*"));
+    EXPECT_EQ(goroutines_in(o.err), goroutines) << program << "\n" << o.err;
+    EXPECT_EQ(o.err.back(), '\n') << program;
+  };
+  expect_whole("panic_and_exit", 2001);
+  expect_whole("panic_and_exit_on_a_goroutine", 2002);
+  expect_whole("panic_and_exit_on_a_thread", 2001);
+}
+
 TEST(Panic, NotIfSomebodyCatches) {
   const outcome o = run_program("caught_after_all");
   EXPECT_EQ(o.exit_status, 5) << o.err;
@@ -277,6 +299,16 @@ TEST(Deadlock, LockedMain) {
 }
 TEST(Deadlock, Join) {
   EXPECT_TRUE(matches(run_program("deadlock_join"), join({kAsleep, "goroutine 1 \\["})));
+}
+TEST(Deadlock, BesideAChannelTimer) {  // X11
+  EXPECT_CRASH(run_program("deadlock_beside_channel_timer"), kAsleep);
+}
+TEST(Deadlock, NotWhileSomebodySleeps) {  // X11
+  EXPECT_CRASH(run_program("deadlock_after_sleep"),
+               "^still alive\nfatal error: all goroutines are asleep - deadlock!\n\n");
+}
+TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
+  EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}), "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));
 }
 TEST(Deadlock, ThousandsAreGrouped) {
   const outcome o = run_program("deadlock_many");

@@ -104,11 +104,11 @@ void token_without_p(world& w, bool spins) {
   r->sleeper(w, "M2", 2);
   r->spares(w, 3);
   if (!spins) {
-    c->body = [] {
+    c->steps = {[c] {  // its M lets its P go without spinning, and may sleep here for ever
+      c->ran = 1;
       rt::M* mp = rt::current_m();
-      if (!mp->p->runq.empty()) return;
-      if (rt::G* gp = rt::go_idle(mp)) runtime::run(mp, gp);
-    };
+      if (mp->p->runq.empty()) mp->preselected = rt::go_idle(mp);
+    }};
   }
   w.thread("T", [=] {
     c->prepare();

@@ -1,12 +1,15 @@
 // See scheduler.h: what src/sched calls and what a model cannot have.
 #include "model/scheduler.h"
 
+#include <array>
+
 #include "gmp/arena.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/spawn.h"
+#include "sched/switch.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
 
@@ -20,6 +23,8 @@ M* bound[model::kThreads + 1];       // by modelled thread
 model::note begun[model::kThreads];  // by M: its thread has been created
 M* spares[model::kThreads];
 int spare_count = 0;
+int no_errno = 0;
+eh_state no_exceptions;
 
 }  // namespace
 
@@ -27,8 +32,8 @@ M* current_m() noexcept { return bound[model::engine::get().current()]; }
 
 void ensure_started() {}
 void watch_thread_exit() {}
-bool process_is_exiting() { return false; }
-bool this_thread_exits() { return false; }
+bool process_is_exiting() { return model::exiting_thread >= 0; }
+bool this_thread_exits() { return model::exiting_thread == model::engine::get().current(); }
 bool crashing() noexcept { return false; }
 std::int64_t nanotime() noexcept { return model::now; }
 int count_tasks() noexcept { return model::tasks(); }
@@ -62,23 +67,31 @@ G* spin_for_work(M* mp) {
   return nullptr;
 }
 
-// Plain threads only.
+// Plain threads, and goroutines that need not wait.
 void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
   w.gp = nullptr;
   block_thread(w, commit, arg);
 }
-void wake(waiter* w) { wake_thread(w); }
 
 // lock_main_thread, which brings a plain thread in, is not modelled.
 void start_main(detail::spawn_slot, const main_start&) {}
-void schedule(M*) {}
 void bind_thread(M*) {}
 void release_m(M*) {}
 void set_current_m(M*) noexcept {}
 
+// No stacks: a switch to a goroutine calls its next step.
 constinit stack_pool the_stacks;
 void stack_pool::give(const stack*, std::size_t) noexcept {}
-void G::bad_transition(g_status, g_status, g_status) const { fatal("bad transition"); }
+void bind_stack(P*, G*) {}
+void stack_give(P*, const stack&, bool) {}
+void G::bad_transition(g_status, g_status, g_status) const { fatal("bad goroutine transition"); }
+
+void* weft_switch(context*, const context*, void* transfer) noexcept {
+  auto* mp = static_cast<M*>(transfer);
+  static_cast<model::job*>(mp->curg)->run(mp);
+  mp->curg = nullptr;
+  return transfer;
+}
 
 }  // namespace weft::rt
 
@@ -86,20 +99,58 @@ namespace weft::model {
 
 std::function<int()> tasks;
 std::int64_t now = 100;
+int exiting_thread = -1;
+
+// --- goroutines ------------------------------------------------------------------------------
 
 void job::prepare() {
   payload.set(1);
-  status.store(rt::g_status::runnable, std::memory_order_relaxed);
+  status.store(rt::g_status::runnable, std::memory_order_relaxed);  // order: the queue publishes it
 }
+
+void job::run(rt::M* mp) {
+  engine& e = engine::get();
+  check(payload.get() == 1, "a goroutine runs that is half written");
+  check(ran == 0, "a goroutine runs twice");
+  frames.set(step);
+  if (e.tracing()) e.trace("runs " + e.name_of(static_cast<rt::G*>(this)));
+  if (step < static_cast<int>(steps.size())) steps[static_cast<std::size_t>(step++)]();
+  if (mp->left_wants != rt::leaving::nothing) return;  // parked or yielded
+  ran = 1;
+  if (endless) e.block([](const void*) { return false; }, nullptr, "an endless goroutine");
+  transition<rt::g_status::running, rt::g_status::dead>();
+  m = nullptr;
+}
+
+void park(rt::waiter* w, rt::commit_fn commit, void* arg) {
+  rt::M* mp = rt::current_m();
+  mp->commit = commit;
+  mp->commit_waiter = w;
+  mp->commit_arg = arg;
+  mp->curg->transition<rt::g_status::running, rt::g_status::waiting>();
+  rt::leave_stack(mp, mp->curg, rt::leaving::parked);
+}
+
+void yield() {
+  rt::M* mp = rt::current_m();
+  mp->curg->transition<rt::g_status::running, rt::g_status::runnable>();
+  rt::leave_stack(mp, mp->curg, rt::leaving::yielded);
+}
+
+// --- set-up ----------------------------------------------------------------------------------
 
 runtime::runtime(world& w, int procs, int ms) {
   rt::sched.~sched_state();
   new (&rt::sched) rt::sched_state;
   for (auto& mp : rt::bound) mp = nullptr;
   rt::spare_count = 0;
+  tasks = [] { return -1; };
+  exiting_thread = -1;
   for (int i = 0; i < ms; ++i) {
     ms_[i] = w.make<rt::M>();
     ms_[i]->id = static_cast<std::uint64_t>(i);
+    ms_[i]->errno_location = &rt::no_errno;
+    ms_[i]->eh_globals = &rt::no_exceptions;
     ms_[i]->all_next = rt::sched.all_ms;
     rt::sched.all_ms = ms_[i];
     rt::begun[i].clear();
@@ -109,17 +160,22 @@ runtime::runtime(world& w, int procs, int ms) {
   for (int i = 0; i < procs; ++i) {
     ps_[i] = w.make<rt::P>();
     ps_[i]->id = i;
-    ps_[i]->schedtick = 1;
+    ps_[i]->lone = procs == 1;
+    ps_[i]->runq.set_lone(procs == 1);
+    ps_[i]->schedtick = 1;  // not the fairness tick, which looks at the global queue
     name(ps_[i], "P", i);
   }
-  rt::sched.all_ps.store(ps_, std::memory_order_relaxed);
-  rt::sched.procs.store(procs, std::memory_order_relaxed);
+  auto* entries = w.make<std::array<rt::p_table<rt::P>::entry, kPs + 1>>();
+  rt::sched.ps.adopt(entries->data(), kPs);
+  for (int i = 0; i < procs; ++i) rt::sched.ps.put(i, ps_[i]);
+  rt::sched.ps.set_count(procs);
   rt::sched.ps_made = procs;
   for (int i = procs; i-- > 0;) rt::idle_p_put(ps_[i]);
   name(&rt::sched.lock, "sched.lock");
 }
 
 void runtime::count_goroutines(int n) {
+  // order: before there are threads
   rt::sched.foreign_goroutines.store(n, std::memory_order_relaxed);
 }
 
@@ -129,7 +185,8 @@ job* runtime::make_job(world& w, const char* text) {
   return j;
 }
 
-void runtime::holds(int i, int p, bool spinning) {
+// Before there are threads.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void runtime::holds(int i, int p, bool spinning) {
   rt::P** link = &rt::sched.idle_ps;
   while (*link != ps_[p]) link = &(*link)->idle_next;
   *link = ps_[p]->idle_next;
@@ -141,10 +198,18 @@ void runtime::holds(int i, int p, bool spinning) {
   ++rt::sched.m_count;
 }
 
-void runtime::idles(int i) {
+// Before there are threads.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void runtime::idles(int i) {
   rt::idle_m_put(ms_[i]);
   ++rt::sched.m_count;
 }
+
+void runtime::queued(int i, job* j) {
+  j->prepare();
+  rt::queue_put(ms_[i], ms_[i]->p, j, /*next=*/false);
+}
+
+// --- threads ---------------------------------------------------------------------------------
 
 void runtime::thread(world& w, const char* text, int i, std::function<void()> body) {
   rt::M* mp = ms_[i];
@@ -162,29 +227,33 @@ void runtime::serve(world& w, const char* text, int i) {
 void runtime::dry(world& w, const char* text, int i) {
   rt::M* mp = ms_[i];
   w.service(text, [mp] {
-    rt::bound[engine::get().current()] = mp;
-    if (rt::G* gp = rt::go_idle(mp)) run(mp, gp);
+    mp->preselected = rt::go_idle(mp);
     loop(mp);
   });
 }
 
+namespace {
+
+void sleep_for_p(rt::M* mp) {
+  rt::sched.lock.lock();
+  rt::sleep_for_p_unlock(mp);
+}
+
+}  // namespace
+
 void runtime::sleeper(world& w, const char* text, int i) {
   rt::M* mp = ms_[i];
-  w.service(
-      text,
-      [mp] {
-        rt::sched.lock.lock();
-        rt::sleep_for_p_unlock(mp);
-        loop(mp);
-      },
-      note::is_woken, &mp->park);
+  const auto body = [mp] {
+    sleep_for_p(mp);
+    loop(mp);
+  };
+  w.service(text, body, note::is_woken, &mp->park);
 }
 
 void runtime::watcher(world& w, const char* text, int i) {
   rt::M* mp = ms_[i];
   w.service(text, [mp] {
-    rt::sched.lock.lock();
-    rt::sleep_for_p_unlock(mp);
+    sleep_for_p(mp);
     loop(mp);
   });
 }
@@ -194,47 +263,20 @@ void runtime::spares(world& w, int i) {
   for (; i < kMs && ms_[i] != nullptr; ++i) {
     rt::M* mp = ms_[i];
     rt::spares[rt::spare_count++] = mp;
-    w.service(
-        kNames[i],
-        [mp] {
-          rt::begun[mp->id].sleep();
-          rt::P* pp = mp->nextp;
-          mp->nextp = nullptr;
-          rt::acquire_p(mp, pp);
-          loop(mp);
-        },
-        note::is_woken, &rt::begun[i]);
+    const auto body = [mp] {
+      rt::begun[mp->id].sleep();
+      rt::P* pp = mp->nextp;
+      mp->nextp = nullptr;
+      rt::acquire_p(mp, pp);
+      loop(mp);
+    };
+    w.service(kNames[i], body, note::is_woken, &rt::begun[i]);
   }
 }
 
 void runtime::loop(rt::M* mp) {
   rt::bound[engine::get().current()] = mp;
-  for (;;) {
-    if (mp->locked_g != nullptr) {
-      rt::stop_locked_m(mp);
-      run(mp, mp->locked_g);
-      continue;
-    }
-    const rt::found f = rt::find_runnable(mp);
-    if (mp->spinning) rt::reset_spinning(mp);
-    if (f.gp->locked_m != nullptr && f.gp->locked_m != mp) {
-      rt::start_locked_m(mp, f.gp);
-      continue;
-    }
-    run(mp, f.gp);
-    ++mp->p->schedtick;
-  }
-}
-
-void runtime::run(rt::M*, rt::G* gp) {
-  auto* j = static_cast<job*>(gp);
-  check(j->payload.get() == 1, "a goroutine runs that is half written");
-  check(++j->ran == 1, "a goroutine runs twice");
-  if (engine::get().tracing()) engine::get().trace("runs " + engine::get().name_of(gp));
-  if (j->body) j->body();
-  if (j->endless) {
-    engine::get().block([](const void*) { return false; }, nullptr, "an endless goroutine");
-  }
+  rt::schedule(mp);
 }
 
 void runtime::submit(int i, job* j) {

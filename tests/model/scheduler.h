@@ -1,15 +1,17 @@
-// The scheduler itself on modelled threads: src/sched/idle.cc, find_runnable.cc, world.cc, foreign.cc,
-// locked.cc, deadlock.cc and queue.cc compiled with WEFT_MODEL, not a retelling of them.
+// The scheduler itself on modelled threads: src/sched/schedule.cc, find_runnable.cc, idle.cc,
+// ready.cc, queue.cc, world.cc, foreign.cc, locked.cc and deadlock.cc compiled with WEFT_MODEL, not a
+// retelling of them.
 //
 // What they call and what would not fit into a model is replaced in scheduler.cc: a thread is a
-// modelled thread, a goroutine is a function that runs without a stack of its own, stealing makes one
-// pass over its victims, and the kernel's list of tasks is an array.
+// modelled thread, a goroutine is a sequence of functions that run without a stack of their own,
+// stealing makes one pass over its victims, and the kernel's list of tasks is a function.
 //
 // A scenario makes a runtime, gives Ps to Ms, and describes what each thread does. Ms that serve run
-// the loop of schedule.cc and may be asleep at the end; finally() then looks whether work was left.
+// schedule() and may be asleep at the end; finally() then looks whether work was left.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "model/engine.h"
 #include "sched/sched_api.h"
@@ -18,13 +20,20 @@ namespace weft::model {
 
 // A modelled goroutine: what it does, and the proof that it ran once and saw what was written.
 struct job : rt::G {
-  rt::cell<int> payload;  // written before it is made runnable, read when it runs
-  int ran = 0;
-  bool endless = false;  // its M never comes back: it computes
-  std::function<void()> body;
+  rt::cell<int> payload;                     // written before it is queued, read when it runs
+  rt::cell<int> frames;                      // its stack: two Ms at once would be seen
+  std::vector<std::function<void()>> steps;  // all but the last one end in park() or yield()
+  int step = 0;
+  int ran = 0;           // it has come to its end
+  bool endless = false;  // it computes for ever there, and its M never comes back
 
   void prepare();  // as its spawner
+  void run(rt::M* mp);
 };
+
+// The goroutine that runs on the calling thread gives up its M; it goes on with its next step.
+void park(rt::waiter* w, rt::commit_fn commit, void* arg);
+void yield();
 
 class runtime {
  public:
@@ -41,8 +50,9 @@ class runtime {
   // Set-up. Ps are idle until given to an M, Ms do not exist until one of these.
   void holds(int m, int p, bool spinning = false);  // M m runs with P p
   void idles(int m);                                // M m is on the idle list
+  void queued(int m, job* j);                       // on the queue of the P of M m
 
-  // Threads. A body that is a submitter keeps its P: it computes for ever.
+  // Threads. One that only submits keeps its P: it computes for ever.
   void thread(world& w, const char* name, int m, std::function<void()> body);
   void serve(world& w, const char* name, int m);    // holds a P: looks for work
   void dry(world& w, const char* name, int m);      // holds a P, has found nothing, may not spin
@@ -55,18 +65,19 @@ class runtime {
 
   // Everybody who remains is asleep: what the counters must say then.
   void check_quiet(int idle_ps);
-  static void run(rt::M* mp, rt::G* gp);
 
  private:
   static void loop(rt::M* mp);
+
   rt::M* ms_[kMs] = {};
-  rt::P* ps_[kPs + 1] = {};
+  rt::P* ps_[kPs] = {};
 };
 
 // The time, as long as a scenario does not change it.
 extern std::int64_t now;
-
-// The kernel's tasks of this process: how many count_tasks() finds (deadlock_model.cc).
+// What count_tasks() finds; unknown unless a scenario says.
 extern std::function<int()> tasks;
+// The one that is in exit(); negative: none.
+extern int exiting_thread;
 
 }  // namespace weft::model

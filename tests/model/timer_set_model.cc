@@ -56,7 +56,7 @@ struct state {
   }
   void run(rt::timer_set& set, std::int64_t now) {
     if (set.next() > now) return;
-    rt::timer_run run(event::self());
+    rt::timer_run run(event::self(), 8);
     while (rt::timer_event* due = set.take_due(run, now)) due->fire(due, now);
   }
 };

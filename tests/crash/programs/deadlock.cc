@@ -1,4 +1,5 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
+#include <chrono>
 #include <functional>
 
 #include <weft/weft.h>
@@ -47,6 +48,36 @@ CRASH_PROGRAM(deadlock_many) {
     for (int i = 0; i < 3000; ++i) weft::go(wait_forever);
     weft::gosched();
     wait_forever();
+  });
+}
+
+// [DD-6] A channel timer that nobody receives from keeps nobody alive …
+CRASH_PROGRAM(deadlock_beside_channel_timer) {
+  never.add();
+  return weft::run([] {
+    weft::timer idle(std::chrono::hours(1));
+    weft::ticker ticks(std::chrono::milliseconds(1));
+    auto c = idle.c(), k = ticks.c();
+    static_cast<void>(k.recv());
+    wait_forever();
+  });
+}
+// … a sleeper does, and so does what was started by after_func().
+CRASH_PROGRAM(deadlock_after_sleep) {
+  never.add();
+  return weft::run([] {
+    weft::go([] { weft::this_thread::sleep_for(std::chrono::milliseconds(100)); });
+    weft::after_func(std::chrono::milliseconds(150), [] { weft::rt::printer().str("still alive\n"); });
+    wait_forever();
+  });
+}
+CRASH_PROGRAM(asleep_beside_sleeper) {
+  never.add();
+  return weft::run([] {
+    weft::go(weft::attrs{.name = "dreamer"},
+             [] { weft::this_thread::sleep_for(std::chrono::hours(1)); });
+    weft::this_thread::sleep_for(std::chrono::milliseconds(20));
+    throw weft::panic_error("look at the sleeper");
   });
 }
 

@@ -1,6 +1,8 @@
 // Exceptions that nobody catches, of every kind.
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -9,6 +11,7 @@
 #include <weft/panic.h>
 #include <weft/weft.h>
 
+#include "base/fatal.h"
 #include "crash/programs/program.h"
 
 namespace app {
@@ -179,6 +182,43 @@ CRASH_PROGRAM(panic_races_with_return) {
         weft::gosched();
       },
       {.max_procs = 2});
+}
+
+// exit() while a long report is being printed: it comes out whole, and its status stands.
+namespace {
+constexpr int kBystanders = 2000;
+
+void panic_among_many() {
+  static weft::wait_group never;
+  never.add();
+  for (int i = 0; i < kBystanders; ++i) weft::go([] { never.wait(); });
+  weft::go(app::outer);
+}
+void exit_during_report() {
+  while (!weft::rt::crashing()) sched_yield();
+  std::exit(0);
+}
+}  // namespace
+
+CRASH_PROGRAM(panic_and_exit) {
+  panic_among_many();
+  exit_during_report();
+  return 1;
+}
+CRASH_PROGRAM(panic_and_exit_on_a_goroutine) {
+  return weft::run(
+      [] {
+        panic_among_many();
+        exit_during_report();
+      },
+      {.max_procs = 4});
+}
+CRASH_PROGRAM(panic_and_exit_on_a_thread) {
+  std::thread([] {
+    panic_among_many();
+    exit_during_report();
+  }).join();
+  return 1;
 }
 
 CRASH_PROGRAM(terminate_noexcept) {

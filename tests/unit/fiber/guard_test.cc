@@ -127,6 +127,23 @@ TEST_F(GuardTest, AnOutcomeThatCannotBeProbedIsNotBelieved) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST_F(GuardTest, AnUnguardedStackHasNoGuardThatWasNotBelieved) {
+  EXPECT_EXIT(
+      {
+        os::test_hooks.deny_mprotect.set(1);
+        rlimit none;  // no descriptor for the probe
+        none.rlim_cur = none.rlim_max = 0;
+        setrlimit(RLIMIT_NOFILE, &none);
+        stack_pool& pool = fresh_pool();
+        stack one;
+        if (pool.take(&one, 1) != 1 || one.guard != guard_method::none) _exit(1);
+        const stack sized = pool.take_sized(100000);
+        if (!sized || sized.guard != guard_method::none) _exit(2);
+        _exit(canary_intact(one) && canary_intact(sized) ? 0 : 3);
+      },
+      testing::ExitedWithCode(0), "no more stack guards");
+}
+
 TEST_F(GuardTest, LockedMappingsFallBackToMprotect) {
   EXPECT_EXIT(
       {

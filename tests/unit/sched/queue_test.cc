@@ -133,8 +133,7 @@ TEST_F(Queue, GlobalBatch) {
   for (const std::int32_t procs : {1, 2, 4}) {
     const auto gs = make(10);
     const scoped_lock held(sched.lock);
-    // order: nobody else exists
-    sched.procs.store(procs, std::memory_order_relaxed);
+    sched.ps.set_count(procs);
     for (G* gp : gs) sched.runq.push_back(gp);
     const std::uint32_t n = global_batch(10, static_cast<std::uint32_t>(procs), kRunQueueSize);
     EXPECT_EQ(global_batch_get(p_.get()), gs[0]);
@@ -143,7 +142,7 @@ TEST_F(Queue, GlobalBatch) {
     for (std::uint32_t i = 1; i < n; ++i) EXPECT_EQ(p_->runq.pop(), gs[i]);
     for (std::uint32_t i = n; i < 10; ++i) EXPECT_EQ(sched.runq.pop(), gs[i]);
   }
-  sched.procs.store(0, std::memory_order_relaxed);  // order: nobody else exists
+  sched.ps.set_count(0);
 }
 
 }  // namespace

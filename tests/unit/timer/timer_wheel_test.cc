@@ -26,7 +26,7 @@ class tester {
     return p;
   }
   void remove(timer_event* e) {
-    Wheel::remove(*e);
+    wheel_->remove(*e);
     pending_.erase(e);
   }
   // All that was due, and nothing else, in the order of time.

@@ -1,0 +1,188 @@
+// The end of the process, as threads see it: exit() on threads of the program, and goroutines that
+// compute and have to be stopped by a signal. design.md 2.1 "Process exit".
+#include <cstdio>
+#include <cstdlib>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <thread>
+
+#include <weft/go.h>
+#include <weft/run.h>
+
+#include "support/child.h"
+#include "support/fixture.h"
+#include "support/patience.h"
+#include "support/witness.h"
+
+namespace {
+
+using weft::test::child_result;
+using weft::test::run_child;
+using weft::test::start_counting;
+using weft::test::ticks;
+
+// One that never comes to a scheduling point: only a signal stops it.
+void start_computing() {
+  weft::go(weft::test::compute_for_ever);
+  while (ticks < 1000) {
+    sched_yield();
+  }
+}
+
+// --- exit() on a plain thread that is not the main one ---------------------------------------------
+
+WEFT_CHILD(exit_on_thread_that_spawned) {
+  WITNESS(early);
+  std::thread([] {
+    start_counting();
+    WITNESS(meanwhile);
+    std::exit(3);
+  }).join();
+  return 1;
+}
+
+WEFT_CHILD(exit_on_thread_that_waited) {
+  WITNESS(early);
+  weft::run([] { start_counting(); });
+  std::thread([] {
+    weft::run([] {});
+    WITNESS(meanwhile);
+    std::exit(4);
+  }).join();
+  return 1;
+}
+
+// A thread that ends is not a process that ends, however it ends.
+WEFT_CHILD(threads_end) {
+  std::thread([] { start_counting(); }).join();
+  pthread_t other;
+  const auto leaves = [](void*) -> void* {
+    weft::run([] {});
+    pthread_exit(nullptr);
+  };
+  if (pthread_create(&other, nullptr, leaves, nullptr) != 0) return 1;
+  pthread_join(other, nullptr);
+  return weft::test::eventually([before = ticks.load()] { return ticks > before + 1000; }) ? 5 : 1;
+}
+
+// --- goroutines that compute -----------------------------------------------------------------------
+
+WEFT_CHILD(exit_beside_one_that_computes) {
+  WITNESS(early);
+  start_computing();
+  return 6;
+}
+
+// A program that lets one of its threads handle all signals, and so blocks them everywhere else.
+WEFT_CHILD(exit_with_signals_blocked) {
+  WITNESS(early);
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  start_computing();
+  return 7;
+}
+
+// The kernel may queue no more signals: then it drops what a signal carries.
+WEFT_CHILD(exit_without_queued_signals) {
+  WITNESS(early);
+  const rlimit none{0, 0};
+  if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) return 1;
+  start_computing();
+  return 8;
+}
+
+// The handler that was there before is asked about other people's signals; it may be none.
+WEFT_CHILD(exit_over_ignored_signal) {
+  struct raises {
+    ~raises() {
+      raise(SIGURG);
+      std::printf("raised\n");
+    }
+  };
+  WITNESS(early);
+  static const raises last;
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ignore.sa_flags = SA_SIGINFO;
+  sigaction(SIGURG, &ignore, nullptr);
+  start_computing();
+  return 9;
+}
+
+WEFT_CHILD(exit_over_default_signal) {
+  struct raises {
+    ~raises() {
+      raise(SIGURG);
+      std::printf("raised\n");
+    }
+  };
+  WITNESS(early);
+  static const raises last;
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  standard.sa_flags = SA_SIGINFO;
+  sigaction(SIGURG, &standard, nullptr);
+  start_computing();
+  return 10;
+}
+
+WEFT_CHILD(exit_over_handler) {
+  static volatile sig_atomic_t handled = 0;
+  struct raises {
+    ~raises() {
+      raise(SIGURG);
+      std::printf("handled %d\n", static_cast<int>(handled));
+    }
+  };
+  WITNESS(early);
+  static const raises last;
+  struct sigaction handle {};
+  handle.sa_sigaction = [](int, siginfo_t*, void*) { handled = 1; };
+  handle.sa_flags = SA_SIGINFO;
+  sigaction(SIGURG, &handle, nullptr);
+  start_computing();
+  return 11;
+}
+
+class ExitThreads : public testing::TestWithParam<int> {
+ protected:
+  void expect(const char* child, int status, const std::string& output) {
+    for (int i = 0; i < weft::test::scaled(4, 2); ++i) {
+      const child_result r = run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+      ASSERT_EQ(r.status, status) << r.output;
+      ASSERT_EQ(r.output, output);
+    }
+  }
+};
+
+TEST_P(ExitThreads, OnAThreadThatSpawned) {
+  expect("exit_on_thread_that_spawned", 3, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(ExitThreads, OnAThreadThatWaited) {
+  expect("exit_on_thread_that_waited", 4, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(ExitThreads, ThreadsThatEndDoNotEndTheProcess) { expect("threads_end", 5, ""); }
+TEST_P(ExitThreads, BesideOneThatComputes) {
+  expect("exit_beside_one_that_computes", 6, "early: frozen\n");
+}
+TEST_P(ExitThreads, WithSignalsBlocked) {
+  expect("exit_with_signals_blocked", 7, "early: frozen\n");
+}
+TEST_P(ExitThreads, WithoutQueuedSignals) {
+  expect("exit_without_queued_signals", 8, "early: frozen\n");
+}
+TEST_P(ExitThreads, OverAnIgnoredSignal) {
+  expect("exit_over_ignored_signal", 9, "raised\nearly: frozen\n");
+}
+TEST_P(ExitThreads, OverADefaultSignal) {
+  expect("exit_over_default_signal", 10, "raised\nearly: frozen\n");
+}
+TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\nearly: frozen\n"); }
+
+WEFT_OVER_PROCS(ExitThreads);
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }
