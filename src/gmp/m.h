@@ -43,9 +43,9 @@ struct alignas(64) M {
   leaving left_wants = leaving::nothing;
   bool spinning = false;
   std::uint8_t futile_spins = 0;  // how often in a row it has looked for long in vain
-  bool has_deputy = false;    // … and somebody else wakes soon, too
-  bool timer_is_due = false;   // woken by time: look at everybody's timers first
-  commit_fn commit = nullptr;  // leaving::parked
+  bool has_deputy = false;        // … and somebody else wakes soon, too
+  bool timer_is_due = false;      // woken by time: look at everybody's timers first
+  commit_fn commit = nullptr;     // leaving::parked
   waiter* commit_waiter = nullptr;
   void* commit_arg = nullptr;
   stack left_stack{};  // leaving::exited: the record may be reused already

@@ -23,8 +23,8 @@ namespace weft::rt {
 
 namespace {
 
-constexpr std::int64_t kNextBackoff = 3'000;  // ns
-constexpr std::int64_t kSpinTime = 20'000;    // ns
+constexpr std::int64_t kNextBackoff = 3'000;         // ns
+constexpr std::int64_t kSpinTime = 20'000;           // ns
 constexpr std::uint8_t kFutile = 4, kTryAgain = 16;  // spins
 
 // As many busy Ps as processors: whoever spins takes time from somebody who works.

@@ -564,7 +564,9 @@ TEST_P(Time, Teardown) {
 TEST_P(Time, DroppingDoesNotStopAfterFunc) {
   run([] {
     std::atomic<bool> called{false};
-    { auto t = weft::after_func(1ms, [&called] { called = true; }); }
+    {
+      auto t = weft::after_func(1ms, [&called] { called = true; });
+    }
     EXPECT_TRUE(eventually([&] { return called.load(); }));
   });
 }

@@ -308,7 +308,8 @@ TEST(Deadlock, NotWhileSomebodySleeps) {  // X11
                "^still alive\nfatal error: all goroutines are asleep - deadlock!\n\n");
 }
 TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
-  EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}), "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));
+  EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}),
+                      "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));
 }
 TEST(Deadlock, ThousandsAreGrouped) {
   const outcome o = run_program("deadlock_many");

@@ -67,7 +67,8 @@ CRASH_PROGRAM(deadlock_after_sleep) {
   never.add();
   return weft::run([] {
     weft::go([] { weft::this_thread::sleep_for(std::chrono::milliseconds(100)); });
-    weft::after_func(std::chrono::milliseconds(150), [] { weft::rt::printer().str("still alive\n"); });
+    weft::after_func(std::chrono::milliseconds(150),
+                     [] { weft::rt::printer().str("still alive\n"); });
     wait_forever();
   });
 }
