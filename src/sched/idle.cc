@@ -142,7 +142,7 @@ static bool deputy_suffices(M* mp) {
     return false;
   }
   mp->has_deputy = false;
-  fence(WEFT_ORDER(ID1, seq_cst));  // order: ID1 as in must_look_again()
+  fence(WEFT_ORDER(TW2, seq_cst));  // order: TW2 Dekker with ID1 in claim_wake()
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     if (sched.p(i) != mp->p && !sched.p(i)->runq.empty()) {
       return false;

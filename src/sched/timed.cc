@@ -31,18 +31,24 @@ struct timed_wait : timer_event, cancel_hook {
 
 // By the timer or the hook.
 void end_wait(timed_wait& t, wait_end how) {
-  if (!t.w->claim->take()) {
-    tsan_release(static_cast<timer_event*>(&t));  // its owner waits in timer_cancel()
+  waiter* w = t.w;
+  G* gp = t.gp;
+  const std::uint64_t number = t.number;
+  const bool mine = w->claim->take();
+  if (mine) {
+    t.end = how;
+  }
+  tsan_release(static_cast<timer_event*>(&t));  // its owner acquires it in timer_cancel()
+  if (!mine) {
     return;
   }
-  t.end = how;
-  if (t.gp != nullptr) {
-    tsan_release(t.gp);
-    if (!t.gp->gate.end(t.number)) {
+  if (gp != nullptr) {
+    tsan_release(gp);
+    if (!gp->gate.end(number)) {
       return;
     }
   }
-  wake(t.w);
+  wake(w);
 }
 
 void timer_fires(timer_event* e, std::int64_t) {

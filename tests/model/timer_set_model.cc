@@ -111,6 +111,26 @@ void reset(world& w) {
   });
 }
 
+// Whoever claims it has it for himself until he starts it, also after somebody has stopped it.
+void claimed(world& w) {
+  auto* s = w.make<state>(w, 10, 20);
+  auto* mine = w.make<rt::cell<int>>();
+  for (const char* text : {"one", "other"}) {
+    w.thread(text, [=] {
+      event& e = *s->e[0];
+      rt::timer_set::claim(e);
+      mine->set(mine->get() + 1);
+      e.when = 12;
+      s->a.start(e);
+      rt::timer_set::stop(e);
+    });
+  }
+  w.finally([=] {
+    check(mine->get() == 2, "claimed by two at once");
+    check(s->a.count() == 0, "an event is left");
+  });
+}
+
 // Started by one, made visible to another who fires it.
 void start_and_fire(world& w) {
   auto* s = w.make<state>(w, 10, 5);
@@ -159,6 +179,7 @@ const protocol kProtocol{
         {"stop or fire", {.preemptions = 4}, stop_or_fire},
         {"two runners", {.preemptions = 3}, two_runners},
         {"reset", {.preemptions = 3}, reset},
+        {"claimed", {.preemptions = 4}, claimed},
         {"start and fire", {.preemptions = 4}, start_and_fire},
         {"moved", {.preemptions = 4}, moved},
         {"fire cancels itself", {.preemptions = 3}, fire_cancels_itself},

@@ -18,6 +18,7 @@ constexpr std::int64_t kPast = 50, kSoon = 200, kLater = 300;
 struct alarm : rt::timer_event {
   rt::cell<int> armed;
   int fired = 0;
+  job* wakes = nullptr;
 
   explicit alarm(std::int64_t t) {
     when = t;
@@ -25,6 +26,12 @@ struct alarm : rt::timer_event {
       auto* a = static_cast<alarm*>(e);
       check(a->armed.get() == 1, "a timer fires that is half written");
       check(++a->fired == 1, "a timer fires twice");
+      if (a->wakes != nullptr) {
+        rt::M* mp = rt::current_m();
+        a->wakes->prepare();
+        rt::queue_put(mp, mp->p, a->wakes, /*next=*/true);
+        rt::wake_p(mp->p);
+      }
     };
   }
 };
@@ -33,6 +40,7 @@ struct state : runtime {
   std::vector<alarm*> alarms;
 
   state(world& w, int procs, int ms) : runtime(w, procs, ms) {
+    now = 100;
     count_goroutines(1);
     tasks = [] { return -1; };
   }
@@ -176,6 +184,35 @@ void no_p_when_due(world& w, bool hand_off) {
   s->rest(w, 1);
 }
 
+// A crowd is due. The watcher has a deputy, so it wakes nobody for those whom it wakes itself, but for
+// what somebody has submitted, relying on it.
+void crowd(world& w) {
+  auto* s = w.make<state>(w, 3, 4);
+  job* mine = s->make_job(w, "mine");
+  job* other = s->make_job(w, "other");
+  mine->endless = true;
+  for (int i = 0; i < 4; ++i) s->pending(2, s->make_alarm(w, 1000));
+  s->alarms[0]->wakes = mine;
+  rt::timer_run look(nullptr, 1);
+  check(s->p(2)->timers.take_due(look, 10) == nullptr && s->p(2)->timers.slack() > 0, "no crowd");
+  now = 1'000'000;
+  s->holds(0, 0);
+  s->idles(1);
+  s->idles(2);
+  rt::sched.timer_watcher = s->m(1);
+  rt::sched.watched_until.store(now - 1, std::memory_order_relaxed);
+  rt::sched.timer_deputy = s->m(2);
+  rt::sched.deputy_until = now + 1;
+  s->thread(w, "M0", 0, [=] { s->submit(0, other); });
+  s->watcher(w, "M1", 1);
+  s->sleeper(w, "M2", 2);
+  s->spares(w, 3);
+  w.finally([=] {
+    check(mine->ran == 1 && other->ran == 1, "lost wake-up: a goroutine waits beside an idle P");
+    for (alarm* a : s->alarms) check(a->fired == 1, "a timer is overdue beside an idle P");
+  });
+}
+
 // A P with timers goes out of use, and a plain thread starts another one meanwhile.
 void world_shrinks(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -196,7 +233,7 @@ void world_shrinks(world& w) {
 const protocol kProtocol{
     "timer_watch",
     {"sched/timers.cc", "sched/idle.cc", "sched/world.cc"},
-    {"TW1", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
+    {"TW1", "TW2", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
      "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake"},
     {
         {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
@@ -217,6 +254,7 @@ const protocol kProtocol{
         {"no P when due, handed off",
          {.preemptions = 2, .old_loads = 2},
          [](world& w) { no_p_when_due(w, true); }},
+        {"crowd", {.preemptions = 2, .old_loads = 2}, crowd},
         {"world shrinks", {.preemptions = 1, .old_loads = 1}, world_shrinks},
     },
 };

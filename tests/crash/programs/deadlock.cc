@@ -66,7 +66,9 @@ CRASH_PROGRAM(deadlock_beside_channel_timer) {
 CRASH_PROGRAM(deadlock_after_sleep) {
   never.add();
   return weft::run([] {
-    weft::go([] { weft::this_thread::sleep_for(std::chrono::milliseconds(100)); });
+    weft::go([] {
+      weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+    });
     weft::after_func(std::chrono::milliseconds(150),
                      [] { weft::rt::printer().str("still alive\n"); });
     wait_forever();
@@ -76,8 +78,8 @@ CRASH_PROGRAM(asleep_beside_sleeper) {
   never.add();
   return weft::run([] {
     weft::go(weft::attrs{.name = "dreamer"},
-             [] { weft::this_thread::sleep_for(std::chrono::hours(1)); });
-    weft::this_thread::sleep_for(std::chrono::milliseconds(20));
+             [] { weft::this_thread::sleep_for(std::chrono::hours(1)); });  // sleep-ok: the subject
+    weft::this_thread::sleep_for(std::chrono::milliseconds(20));            // sleep-ok: the subject
     throw weft::panic_error("look at the sleeper");
   });
 }
