@@ -230,4 +230,14 @@ class condition_variable_any : private detail::cond {
   }
 };
 
+namespace detail {
+WEFT_EXPORT void notify_all_at_exit(condition_variable& cv, mutex* locked);
+}  // namespace detail
+
+/// std::notify_all_at_thread_exit: when the goroutine, or the plain thread, has ended, unlocks the lock
+/// and notifies.
+inline void notify_all_at_thread_exit(condition_variable& cv, unique_lock<mutex> lock) {
+  detail::notify_all_at_exit(cv, lock.release());
+}
+
 }  // namespace weft

@@ -1,8 +1,8 @@
 // What must happen once, however many ask for it: std's call_once, and Go's OnceFunc family.
 #pragma once
 
+#include <cstdint>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -107,6 +107,38 @@ class once_result {
   std::exception_ptr thrown_;
 };
 
+// A reference to one of these, copied by counting (<memory> would double the cost of this header).
+template <class F, class R>
+class once_handle {
+ public:
+  template <class G>
+  once_handle(std::in_place_t, G&& g) : shared_(new shared(std::forward<G>(g))) {}
+  once_handle(const once_handle& other) noexcept : shared_(other.shared_) {
+    __atomic_fetch_add(&shared_->refs, 1, __ATOMIC_RELAXED);  // order: relaxed, we have one already
+  }
+  once_handle(once_handle&& other) noexcept : shared_(std::exchange(other.shared_, nullptr)) {}
+  once_handle& operator=(once_handle other) noexcept {
+    std::swap(shared_, other.shared_);
+    return *this;
+  }
+  ~once_handle() {
+    // order: acq_rel: what others did with it precedes its end
+    if (shared_ != nullptr && __atomic_sub_fetch(&shared_->refs, 1, __ATOMIC_ACQ_REL) == 0) {
+      delete shared_;
+    }
+  }
+  once_result<F, R>* operator->() const { return &shared_->result; }
+
+ private:
+  struct shared {
+    template <class G>
+    explicit shared(G&& g) : result(std::forward<G>(g)) {}
+    std::uint32_t refs = 1;
+    once_result<F, R> result;
+  };
+  shared* shared_;
+};
+
 template <class F>
 using result_of = std::invoke_result_t<std::decay_t<F>&&>;
 
@@ -116,16 +148,16 @@ using result_of = std::invoke_result_t<std::decay_t<F>&&>;
 /// call throws the same. f is destroyed once it has been called. Copies share the one call.
 template <class F>
 auto once_func(F&& f) {
-  using state = detail::once_result<std::decay_t<F>, void>;
-  return [s = std::make_shared<state>(std::forward<F>(f))] { s->get(); };
+  using handle = detail::once_handle<std::decay_t<F>, void>;
+  return [s = handle(std::in_place, std::forward<F>(f))] { s->get(); };
 }
 
 /// Go's sync.OnceValue: the same with a result, of which each call returns a copy.
 template <class F>
 auto once_value(F&& f) {
   using result = detail::result_of<F>;
-  using state = detail::once_result<std::decay_t<F>, result>;
-  return [s = std::make_shared<state>(std::forward<F>(f))]() -> result { return s->get(); };
+  using handle = detail::once_handle<std::decay_t<F>, result>;
+  return [s = handle(std::in_place, std::forward<F>(f))]() -> result { return s->get(); };
 }
 
 /// Go's sync.OnceValues: the same for a function that returns a pair or a tuple.

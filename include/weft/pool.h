@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -62,6 +61,9 @@ class pool {
   requires std::is_invocable_r_v<T, F&>
   explicit pool(F make_new)
       : core_(&drop, &discard), factory_(new factory_of<F>(std::move(make_new))) {}
+  pool(const pool&) = delete;
+  pool& operator=(const pool&) = delete;
+  ~pool() { delete factory_; }
 
   T get() {
     if (detail::pool_box* b = core_.get_full()) {
@@ -117,7 +119,7 @@ class pool {
   };
 
   detail::pool_core core_;
-  std::unique_ptr<factory> factory_;
+  factory* factory_;
 };
 
 }  // namespace weft

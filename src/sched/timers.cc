@@ -299,35 +299,58 @@ void move_timers(std::int32_t procs) {
 
 namespace weft::rt {
 
+namespace {
+
+// A section, also for plain threads: events of others are met in the wheel, and TSan need not know.
+struct timer_section {
+  M* mp = enter_runtime();
+  [[gnu::always_inline]] timer_section() {
+    if (mp == nullptr) {
+      tsan_ignore_begin();
+    }
+  }
+  [[gnu::always_inline]] ~timer_section() {
+    if (mp == nullptr) {
+      tsan_ignore_end();
+    }
+    leave_runtime(mp);
+  }
+  timer_section(const timer_section&) = delete;
+  timer_section& operator=(const timer_section&) = delete;
+};
+
+}  // namespace
+
 void timer_start(timer_event& e) {
   tsan_release(&e);
-  M* mp = enter_runtime();
-  if (mp == nullptr) {
+  const timer_section here;
+  if (here.mp == nullptr) {
     ensure_started();
   }
-  arm_timer(mp, e);
-  leave_runtime(mp);
+  arm_timer(here.mp, e);
 }
 
 bool timer_cancel(timer_event& e) {
-  M* mp = enter_runtime();
-  const bool cancelled = timer_set::cancel(e, mp);
-  leave_runtime(mp);
+  bool cancelled = false;
+  {
+    const timer_section here;
+    cancelled = timer_set::cancel(e, here.mp);
+  }
   tsan_acquire(&e);
   return cancelled;
 }
 
 bool timer_stop(timer_event& e) {
-  M* mp = enter_runtime();
-  const bool stopped = timer_set::stop(e);
-  leave_runtime(mp);
-  return stopped;
+  const timer_section here;
+  return timer_set::stop(e);
 }
 
 bool timer_claim(timer_event& e) {
-  M* mp = enter_runtime();
-  const bool was_pending = timer_set::claim(e);
-  leave_runtime(mp);
+  bool was_pending = false;
+  {
+    const timer_section here;
+    was_pending = timer_set::claim(e);
+  }
   tsan_acquire(&e);
   return was_pending;
 }

@@ -2,6 +2,7 @@
 #include <weft/condition_variable.h>
 #include <weft/go.h>
 
+#include "sched/at_exit.h"
 #include "sync/cond_core.h"
 #include "sync/lock_env.h"
 
@@ -123,6 +124,32 @@ void cond::drain() noexcept {
   while (!core_of(this).quiet()) {
     gosched();
   }
+}
+
+namespace {
+
+struct notify_later : rt::exit_hook {
+  condition_variable* cv;
+  mutex* locked;
+};
+
+// The notification comes first: once the mutex is free, whoever waited may destroy both.
+void notify_now(rt::exit_hook* h) {
+  auto* later = static_cast<notify_later*>(h);
+  mutex* locked = later->locked;
+  later->cv->notify_all();
+  locked->unlock();
+  delete later;
+}
+
+}  // namespace
+
+void notify_all_at_exit(condition_variable& cv, mutex* locked) {
+  auto* later = new notify_later;
+  later->run = notify_now;
+  later->cv = &cv;
+  later->locked = locked;
+  rt::at_exit(*later);
 }
 
 }  // namespace weft::detail

@@ -59,24 +59,6 @@ TEST_P(Time, SleepIsNotEarly) {
   check();
 }
 
-TEST_P(Time, SleepersWakeInOrder) {
-  run([] {
-    constexpr int kN = 20;
-    weft::chan<int> order(kN);
-    const auto start = clock::now() + 5ms;
-    for (int i = 0; i < kN; ++i) {
-      weft::go([=] {
-        weft::this_thread::sleep_until(start + i * 2ms);  // sleep-ok: the subject
-        order.send(i);
-      });
-    }
-    std::vector<int> got;
-    for (int i = 0; i < kN; ++i) got.push_back(*order.recv());
-    EXPECT_EQ(static_cast<int>(got.size()), kN);
-    EXPECT_EQ(got.front(), *std::min_element(got.begin(), got.end()));
-  });
-}
-
 // 168
 TEST_P(Time, OverflowIsForEver) {
   run([] {
