@@ -39,6 +39,9 @@ WEFT_EXPORT std::exception_ptr context_cause(context_node*);
 WEFT_EXPORT std::int64_t context_deadline(const context_node*) noexcept;
 WEFT_EXPORT const void* context_value(const context_node*, const void* key) noexcept;
 
+// Until the deadline or the cancellation.
+WEFT_EXPORT std::error_code context_sleep(context_node*, std::int64_t deadline);
+
 struct context_callback;  // opaque
 // Takes the closure over, also when it throws.
 WEFT_EXPORT context_callback* context_after(context_node*, void* closure, void (*call)(void*),
@@ -215,6 +218,16 @@ template <class K, class V>
 /// Has parent's values, but is never cancelled.
 [[nodiscard]] inline context without_cancel(const context& parent) {
   return context_access::make(detail::context_without_cancel(context_access::node(parent)));
+}
+
+/// Sleeps for d, or until ctx is cancelled; its error then. At once, if it is cancelled already.
+template <class Rep, class Period>
+std::error_code sleep_for(const context& ctx, const std::chrono::duration<Rep, Period>& d) {
+  return detail::context_sleep(context_access::node(ctx), detail::deadline_after(d));
+}
+template <class Clock, class Duration>
+std::error_code sleep_until(const context& ctx, const std::chrono::time_point<Clock, Duration>& t) {
+  return detail::context_sleep(context_access::node(ctx), detail::deadline_at(t));
 }
 
 /// Calls off what after_func() arranged. True: it will not run. Does not wait for one that runs.

@@ -1,6 +1,7 @@
 // weft::context. [CX-1] to [CX-6]; Go: context/context_test.go, afterfunc_test.go, x_test.go
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -415,6 +416,66 @@ TEST_P(Context, SelectsBetweenWorkAndCancellation) {
                    weft::recv(c.done(), [&](auto) { on = false; }));
     }
     EXPECT_EQ(got, std::vector<int>{1});
+  });
+}
+
+// Channel operations and sleep, ended by a context: on goroutines and plain threads.
+TEST_P(Context, EndsWaits) {
+  run([] {
+    auto [c, cancel] = with_cancel(context::background());
+    const weft::chan<int> full(1), nil(nullptr);
+    full.send(1);
+    const weft::chan<std::string> empty, unread;
+    std::atomic<int> ended{0};
+    const std::vector<std::function<void()>> waits = {
+        [&, c = c] { EXPECT_FALSE(full.send(2, c)); },
+        [&, c = c] { EXPECT_FALSE(empty.recv(c)); },
+        [&, c = c] { EXPECT_FALSE(unread.send("x", c)); },
+        [&, c = c] { EXPECT_FALSE(nil.recv(c)); },
+        [&, c = c] { EXPECT_FALSE(nil.send(1, c)); },
+        [&, c = c] { EXPECT_EQ(weft::sleep_for(c, 1h), std::errc::operation_canceled); },
+    };
+    weft::wait_group wg;
+    std::vector<std::thread> threads;
+    for (const auto& wait : waits) {
+      wg.go([&] { wait(), ++ended; });
+      threads.emplace_back([&] { wait(), ++ended; });
+    }
+    weft::gosched();
+    EXPECT_EQ(ended, 0);
+    cancel();
+    wg.wait();
+    for (auto& t : threads) t.join();
+    EXPECT_EQ(ended, 12);
+    EXPECT_EQ(full.recv(c).has_value(), true) << "what is possible is done, cancelled or not";
+    EXPECT_FALSE(full.recv(c));
+    EXPECT_FALSE(full.recv(c).closed());
+    full.close();
+    EXPECT_TRUE(full.recv(c).closed());
+    EXPECT_THROW(full.send(3, c), weft::closed_channel);
+    const auto began = weft::clock::now();
+    EXPECT_FALSE(weft::sleep_for(context::background(), 2ms));
+    EXPECT_GE(weft::clock::now() - began, 2ms);
+  });
+}
+
+// A value is received, or the wait ends: never both, never neither.
+TEST_P(Context, CancelAgainstSend) {
+  run([] {
+    const weft::chan<int> ch;
+    for (int i = 0; i < weft::test::scaled(1000, 30); ++i) {
+      auto [c, cancel] = with_cancel(context::background());
+      weft::wait_group wg;
+      bool sent = false;
+      wg.go([&, c = c] { sent = ch.send(i, c); });
+      wg.go([cancel = cancel] { cancel(); });
+      const auto got = ch.recv(c);
+      wg.wait();
+      EXPECT_EQ(sent, got.has_value());
+      if (got) {
+        EXPECT_EQ(*got, i);
+      }
+    }
   });
 }
 
