@@ -58,7 +58,7 @@ class nap {
     const bool woken = futex_wait(word_, kDozes, ns) != futex_result::timed_out;
     if (word_.load(WEFT_ORDER(NP0, relaxed)) == kPoked) {  // order: relaxed, a spare fence at most
       word_.store(kDozes, WEFT_ORDER(NP0, relaxed));       // order: relaxed, the fence orders it
-      fence(WEFT_ORDER(NP3, seq_cst));  // order: NP3 as NP1 in begin(), for the next poke
+      fence(WEFT_ORDER(NP1, seq_cst));  // order: NP1 Dekker with poke_fenced() and claim_wake()
     }
     return woken;
   }
