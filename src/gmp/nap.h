@@ -16,13 +16,21 @@
 //   1. word = 1                            1. the work
 //   2. full fence                  NP1     2. full fence (in claim_wake())             NP1, ID1
 //   3. looks everywhere                    3. word == 1: word = 2, wake
-//   4. sleeps, for kNap at most
+//   4. sleeps, for kLongest at most
+//   5. again from 3 (poked: from 1)        who hands over
+//   6. no more: word = 0                   1. the work
+//   7. heavy fence                 NP2     2. light fence                              NP2
+//   8. looks everywhere, as all who        3. word != 0: it will be looked for; done
+//      stop spinning                          else: as above
 //
-// What could be lost here would be late by one nap, no more.
+// What is not a hand-over and is lost between 2 and 4 would be late by one nap, no more. A hand-over is
+// always followed by a look: 3 or 8. Its fence is free, since the one who dozes pays for it at the end
+// (base/asymmetric_fence.h).
 #pragma once
 
 #include <cstdint>
 
+#include "base/asymmetric_fence.h"
 #include "base/atomic.h"
 #include "base/counters.h"
 #include "base/futex.h"
@@ -33,7 +41,7 @@ class nap {
  public:
   static constexpr std::int64_t kLongest = 100'000;  // ns
 
-  // False: somebody else dozes already. True: look everywhere once more, then sleep() or end().
+  // False: somebody else dozes already. True: look everywhere, then sleep(), and so on until end().
   [[nodiscard]] bool begin() {
     std::uint32_t nobody = kNobody;
     // order: NP0 relaxed; the fence orders it
@@ -48,12 +56,23 @@ class nap {
   // False: it has slept for as long as it may.
   bool sleep(std::int64_t ns = kLongest) {
     const bool woken = futex_wait(word_, kDozes, ns) != futex_result::timed_out;
-    end();
+    if (word_.load(WEFT_ORDER(NP0, relaxed)) == kPoked) {  // order: relaxed, a spare fence at most
+      word_.store(kDozes, WEFT_ORDER(NP0, relaxed));       // order: relaxed, the fence orders it
+      fence(WEFT_ORDER(NP1, seq_cst));  // order: NP1 Dekker with poke_fenced() and claim_wake()
+    }
     return woken;
   }
 
+  // Look everywhere afterwards.
   void end() {
-    word_.store(kNobody, WEFT_ORDER(NP0, relaxed));  // order: relaxed, nothing is published
+    word_.store(kNobody, WEFT_ORDER(NP0, relaxed));  // order: relaxed, the fence orders it
+    heavy_fence(WEFT_ORDER(NP2, seq_cst));           // order: NP2 Dekker with will_look()
+  }
+
+  // After a hand-over is visible. True: somebody will look for it.
+  [[nodiscard]] bool will_look() const {
+    light_fence(WEFT_ORDER(NP2, seq_cst));                   // order: NP2 Dekker with end()
+    return word_.load(WEFT_ORDER(NP0, relaxed)) != kNobody;  // order: relaxed, the fence orders it
   }
 
   // After the work is visible.

@@ -72,7 +72,7 @@ inline void wake_p(const P* pp) {
 }
 // The same for a goroutine that is next on pp and will mostly run here: gmp/nap.h.
 inline void wake_p_for_next(const P* pp) {
-  if (!pp->wakes_nobody && sched.idle.claim_wake()) [[unlikely]] {
+  if (!pp->wakes_nobody && !sched.dozer.will_look() && sched.idle.claim_wake()) [[unlikely]] {
     wake_p_slow();
   }
 }

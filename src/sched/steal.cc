@@ -130,22 +130,29 @@ std::int64_t nap_time() {
 // asleep (gmp/nap.h). *dozed: it was worth it.
 G* doze(M* mp, std::uint32_t switched, bool* dozed) {
   constexpr std::int32_t kHandOvers = 16;  // in one nap
-  for (;;) {
-    const std::uint32_t now = switches_of_others(mp);
-    if (static_cast<std::int32_t>(now - switched) < kHandOvers || interrupted(mp) ||
-        !sched.dozer.begin()) {
-      return nullptr;
-    }
-    *dozed = true;
-    switched = now;
-    G* gp = steal_work(mp);
+  const auto they_switch = [mp, &switched] {
+    const std::uint32_t before = switched;
+    switched = switches_of_others(mp);
+    return static_cast<std::int32_t>(switched - before) >= kHandOvers;
+  };
+  if (!they_switch() || interrupted(mp) || !sched.dozer.begin()) {
+    return nullptr;
+  }
+  *dozed = true;
+  G* gp = steal_work(mp);
+  while (gp == nullptr && !interrupted(mp)) {
     const std::int64_t time = nap_time();
-    if (gp != nullptr || interrupted(mp) || time <= 0) {
-      sched.dozer.end();
-      return gp;
+    if (time <= 0) {
+      break;
     }
     sched.dozer.sleep(time);
+    gp = steal_work(mp);
+    if (!they_switch()) {
+      break;
+    }
   }
+  sched.dozer.end();  // and whoever stops spinning looks everywhere
+  return gp;
 }
 
 }  // namespace
