@@ -156,12 +156,10 @@ bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too) {
   if (*now < next) {
     return false;
   }
-  // What is woken shall not overflow the ring: it would wait behind everybody in the global queue.
-  const std::uint32_t queued = mp->p->runq.size();
-  if (queued > kRunQueueSize / 2) {
-    return false;
-  }
-  timer_run run(mp, kRunQueueSize - queued);
+  // Many at once shall not overflow the ring: they would wait behind everybody in the global queue.
+  constexpr std::uint32_t kAtLeast = 16;
+  const std::uint32_t room = kRunQueueSize - mp->p->runq.size();
+  timer_run run(mp, room > kAtLeast ? room : kAtLeast);
   bool ran = false;
   P* pp = mp->p;
   const bool wakes_nobody = pp->wakes_nobody;
