@@ -100,6 +100,9 @@ struct sending {
   static bool send_until(channel* c, T& value, std::int64_t deadline) {
     return sent(chan_send_until(c, &value, deadline));
   }
+  static bool send_with(channel* c, T& value, const context& ctx) {
+    return sent(chan_send_with(c, &value, ctx));
+  }
   static bool sent(chan_end end) {
     if (end == chan_end::closed) [[unlikely]] {
       throw_send_on_closed();
@@ -123,6 +126,9 @@ struct receiving {
   }
   static try_result<T> try_recv(channel* c) {
     return result([c](void* to) { return chan_try_recv(c, to); });
+  }
+  static try_result<T> recv_with(channel* c, const context& ctx) {
+    return result([c, &ctx](void* to) { return chan_recv_with(c, to, ctx); });
   }
   static try_result<T> recv_until(channel* c, std::int64_t deadline) {
     return result([c, deadline](void* to) { return chan_recv_until(c, to, deadline); });
@@ -197,6 +203,9 @@ class send_chan : public detail::chan_handle {
   bool send_until(T value, const std::chrono::time_point<Clock, Duration>& t) const {
     return detail::sending<T>::send_until(core(), value, detail::deadline_at(t));
   }
+  bool send(T value, const context& ctx) const {
+    return detail::sending<T>::send_with(core(), value, ctx);
+  }
   void close() const { detail::chan_close(core()); }
   bool operator==(const send_chan& other) const noexcept { return core() == other.core(); }
 };
@@ -223,6 +232,9 @@ class recv_chan : public detail::chan_handle {
   template <class Clock, class Duration>
   try_result<T> recv_until(const std::chrono::time_point<Clock, Duration>& t) const {
     return detail::receiving<T>::recv_until(core(), detail::deadline_at(t));
+  }
+  try_result<T> recv(const context& ctx) const {
+    return detail::receiving<T>::recv_with(core(), ctx);
   }
   std::size_t size() const noexcept { return detail::chan_size(core()); }
   std::size_t capacity() const noexcept { return detail::chan_capacity(core()); }
@@ -293,6 +305,14 @@ class chan : public detail::chan_handle {
   template <class Clock, class Duration>
   try_result<T> recv_until(const std::chrono::time_point<Clock, Duration>& t) const {
     return detail::receiving<T>::recv_until(core(), detail::deadline_at(t));
+  }
+
+  /// Until the context is cancelled; false or an empty result then.
+  bool send(T value, const context& ctx) const {
+    return detail::sending<T>::send_with(core(), value, ctx);
+  }
+  try_result<T> recv(const context& ctx) const {
+    return detail::receiving<T>::recv_with(core(), ctx);
   }
 
   /// Throws closed_channel the second time, and nil_channel.

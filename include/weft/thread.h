@@ -17,6 +17,12 @@
 
 namespace weft {
 
+using std::nostopstate;
+using std::nostopstate_t;
+using std::stop_callback;
+using std::stop_source;
+using std::stop_token;
+
 class thread;
 class jthread;
 

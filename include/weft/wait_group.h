@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 #include <weft/go.h>
 
@@ -28,6 +29,16 @@ class wait_group {
   /// Blocks the goroutine, or the plain thread, until the counter is zero.
   WEFT_EXPORT void wait();
 
+  /// The same, but not for longer than d, or beyond t. False: the counter was not zero by then.
+  template <class Rep, class Period>
+  bool wait_for(const std::chrono::duration<Rep, Period>& d) {
+    return wait_until(detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool wait_until(const std::chrono::time_point<Clock, Duration>& t) {
+    return detail::attempt_until(t, [this](std::int64_t deadline) { return wait_until(deadline); });
+  }
+
   /// add(1), and a goroutine that runs f and then calls done(), also when it ends by goexit(). If f
   /// throws, that is a panic as ever.
   template <class F>
@@ -49,9 +60,12 @@ class wait_group {
   }
 
  private:
+  WEFT_EXPORT bool wait_until(std::int64_t deadline);
+
   // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros.
   [[maybe_unused]] std::uint64_t state_ = 0;
   [[maybe_unused]] void* waiters_ = nullptr;
+  [[maybe_unused]] void* timed_[2] = {};
 };
 
 }  // namespace weft

@@ -29,7 +29,8 @@
 
 namespace weft::rt {
 
-enum class guard_method : std::uint8_t { none, protect, install };
+///   borrowed  the lower part of somebody else's stack, whose guard it is (sched/in_place.cc)
+enum class guard_method : std::uint8_t { none, protect, install, borrowed };
 
 /// Guards at least so much, rounded to pages: the largest frame that is caught for certain.
 inline constexpr std::size_t kGuardBytes = 16 * 1024;

@@ -74,13 +74,28 @@ class cancel_source {
 
   // Calls every hook. Once: true for the first caller only. The others do not wait for it.
   bool cancel() {
-    lock_.lock();
-    if (cancelled()) {
-      lock_.unlock();
+    if (!begin([] {})) {
       return false;
     }
+    fire_all();
+    return true;
+  }
+
+  // The same in two steps: first() runs once, before anybody can see the cancellation, under the lock;
+  // then the caller for whom this was true calls the hooks.
+  template <class F>
+  bool begin(F&& first) {
+    const scoped_lock held(lock_);
+    if (cancelled()) {
+      return false;
+    }
+    first();
     // order: CN1 release: what the canceller did before; pairs with cancelled()
     cancelled_.store(1, WEFT_ORDER(CN1, release));
+    return true;
+  }
+  void fire_all() {
+    lock_.lock();
     canceller_ = this_thread();
     while (cancel_hook* hook = first_) {
       unlink(*hook);
@@ -92,7 +107,6 @@ class cancel_source {
     }
     current_ = nullptr;
     lock_.unlock();
-    return true;
   }
 
   bool cancelled() const {

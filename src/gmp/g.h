@@ -27,6 +27,7 @@
 namespace weft::rt {
 
 struct M;
+struct exit_hook;
 
 struct alignas(64) G {
   static constexpr std::size_t kInlineClosure = 64;
@@ -44,6 +45,7 @@ struct alignas(64) G {
   wait_reason reason = wait_reason::none;
   bool joinable = false;      // a thread handle refers to it: not recycled before the join
   bool custom_stack = false;  // stack_size counts
+  bool has_exit_hooks = false;
 
   // -- second line: the callable, if it fits
   alignas(64) std::byte inline_closure[kInlineClosure];
@@ -57,11 +59,16 @@ struct alignas(64) G {
   const char* name = nullptr;  // heap copy, or null
 
   // -- fourth line: seldom
-  alignas(64) eh_state eh{};       // the exception state while not running (D6)
-  std::size_t stack_size = 0;      // asked for by attrs
-  G* chain_next = nullptr;         // of the first G of a chain on a shared list: the next chain
-  std::uint32_t chain_length = 0;  // … and how many Gs it links
-  park_gate gate;                  // of a wait with a limit
+  alignas(64) eh_state eh{};  // the exception state while not running (D6)
+  union {
+    std::size_t stack_size = 0;  // asked for by attrs
+    G* lender;                   // of a borrowed stack: sched/in_place.cc
+  };
+  G* chain_next = nullptr;          // of the first G of a chain on a shared list: the next chain
+  std::uint32_t chain_length = 0;   // … and how many Gs it links
+  park_gate gate;                   // of a wait with a limit
+  exit_hook* exit_hooks = nullptr;  // the goroutine's own: sched/at_exit.cc
+  void* own_word = nullptr;         // likewise
   [[no_unique_address]] fiber_tools tools;
 
   // The one choke point for state changes. The edge is checked by the compiler, the present state at

@@ -11,6 +11,11 @@
 // successful compare-exchange of head proves that the slots it covers were not overwritten before
 // it.
 //
+// The owner may also take back the newest element (take(): a joiner runs its child in place). Then a
+// position does come back, and a thief that has read the old tail might claim it. So head carries a
+// version beside the position, which take() raises, after it has lowered tail: a thief that read head
+// before fails, one that reads it afterwards sees the lower tail.
+//
 // Invariants
 //  RQ-a  tail - head <= Capacity as seen by the owner. Otherwise a push overwrites a queued G.
 //  RQ-b  the owner overwrites a slot only after acquiring a head beyond it. Otherwise a thief that
@@ -23,6 +28,8 @@
 //  RQ1 tail: owner's release -> thief's acquire: slots and what the G points to
 //  RQ2 head: thief's release (its slots are read) -> owner's acquire before it overwrites them
 //  RQ3 head: owner's release when it takes an element -> acquire in empty()
+//  RQ6 head: owner's release when it takes the newest -> thief's acquire: it sees the lower tail
+//  RQ7 tail: owner's release when it lowers it -> acquire in empty(): it sees the runnext put before
 //  NX1 runnext: owner's release of a G -> acquire of whoever steals it
 //  NX2 runnext: owner's release when it takes the G out -> acquire in empty(), which then sees the
 //      tail of the G that was evicted before
@@ -108,17 +115,17 @@ class run_queue {
   // Takes the oldest of the ring; null if it is empty.
   [[nodiscard]] T* pop() {
     // order: RQ4 relaxed: a stale head makes the compare-exchange fail, never the ring look empty
-    std::uint32_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
+    std::uint64_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
     for (;;) {
-      if (h == own_tail()) return nullptr;
-      T* item = ring_[h % Capacity].get();
+      if (position(h) == own_tail()) return nullptr;
+      T* item = ring_[position(h) % Capacity].get();
       if (lone_) {
-        head_.store(h + 1, WEFT_ORDER(RQ3, release));  // order: RQ3 as below
+        head_.store(advanced(h, 1), WEFT_ORDER(RQ3, release));  // order: RQ3 as below
         return item;
       }
       // order: RQ3 release: who sees this head sees the runnext we put before; pairs with empty().
       // Relaxed on failure: h is validated again by the next round.
-      if (head_.compare_exchange_strong(h, h + 1, WEFT_ORDER(RQ3, release),
+      if (head_.compare_exchange_strong(h, advanced(h, 1), WEFT_ORDER(RQ3, release),
                                         WEFT_ORDER(RQ4, relaxed))) [[likely]] {
         return item;
       }
@@ -129,14 +136,42 @@ class run_queue {
   // ring is not full (any more), and then there is room to push.
   [[nodiscard]] std::uint32_t take_half(T** out) {
     // order: RQ4 relaxed: validated by the compare-exchange
-    std::uint32_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
-    if (own_tail() - h != Capacity) return 0;
-    for (std::uint32_t i = 0; i < kHalf; ++i) out[i] = ring_[(h + i) % Capacity].get();
+    std::uint64_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
+    if (own_tail() - position(h) != Capacity) return 0;
+    for (std::uint32_t i = 0; i < kHalf; ++i) out[i] = ring_[(position(h) + i) % Capacity].get();
     // order: RQ3 release as in pop(); a failure means a thief came, and the caller pushes again
-    return head_.compare_exchange_strong(h, h + kHalf, WEFT_ORDER(RQ3, release),
+    return head_.compare_exchange_strong(h, advanced(h, kHalf), WEFT_ORDER(RQ3, release),
                                          WEFT_ORDER(RQ4, relaxed))
                ? kHalf
                : 0;
+  }
+
+  // Takes this very item, if it is in runnext or the newest of the ring. False: it is elsewhere, or a
+  // thief has it.
+  [[nodiscard]] bool take(T* item) {
+    // order: NX3 relaxed: our own store, or null from a thief, which only gives up early
+    if (next_.load(WEFT_ORDER(NX3, relaxed)) == item) {
+      return pop_next() == item;
+    }
+    const std::uint32_t t = own_tail() - 1;
+    // order: RQ4 relaxed: validated by the compare-exchange
+    std::uint64_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
+    if (t + 1 == position(h) || ring_[t % Capacity].get() != item) {
+      return false;
+    }
+    // order: RQ7 release: who sees it sees our runnext, too; pairs with empty(); and with RQ1
+    tail_.store(t, WEFT_ORDER(RQ7, release));
+    if (lone_ || WEFT_MUTANT("take-without-version")) return true;
+    // order: RQ6 release: who reads this head sees the lower tail; pairs with take_from()
+    while (!head_.compare_exchange_strong(h, h + kVersion, WEFT_ORDER(RQ6, release),
+                                          WEFT_ORDER(RQ4, relaxed))) {
+      if (position(h) == t + 1) {  // a thief was faster
+        // order: RQ5 relaxed: nothing is published, the ring is empty
+        tail_.store(t + 1, WEFT_ORDER(RQ5, relaxed));
+        return false;
+      }
+    }
+    return true;
   }
 
   // Empties runnext, then the ring from its oldest, into out; at most max. Returns how many.
@@ -156,7 +191,7 @@ class run_queue {
   // The i-th oldest of the ring, or null: a hint (a thief may have it already), for prefetching.
   T* peek(std::uint32_t i) const {
     // order: RQ4 relaxed: a hint
-    const std::uint32_t h = head_.load(WEFT_ORDER(RQ4, relaxed));
+    const std::uint32_t h = position(head_.load(WEFT_ORDER(RQ4, relaxed)));
     return i < own_tail() - h ? ring_[(h + i) % Capacity].get() : nullptr;
   }
 
@@ -175,7 +210,7 @@ class run_queue {
   // Requires: the caller owns `thief`, whose ring is empty.
   [[nodiscard]] T* steal_into(run_queue& thief) {
     // order: RQ2 acquire: other thieves have read the slots that we are about to overwrite
-    const std::uint32_t h = thief.head_.load(WEFT_ORDER(RQ2, acquire));
+    const std::uint32_t h = position(thief.head_.load(WEFT_ORDER(RQ2, acquire)));
     const std::uint32_t t = thief.own_tail();
     if (t != h) fatal("run queue: steal into a queue that is not empty");
     T* last = nullptr;
@@ -211,8 +246,9 @@ class run_queue {
   bool empty() const {
     for (;;) {
       // order: RQ3 acquire: an advanced head shows the runnext put before; pairs with pop()
-      const std::uint32_t h = head_.load(WEFT_ORDER(RQ3, acquire));
-      const std::uint32_t t = tail_.load(WEFT_ORDER(RQ5, relaxed));  // order: RQ5 re-read below
+      const std::uint32_t h = position(head_.load(WEFT_ORDER(RQ3, acquire)));
+      // order: RQ7 acquire: a tail that take() lowered shows the runnext put before
+      const std::uint32_t t = tail_.load(WEFT_ORDER(RQ7, acquire));
       // order: NX2 acquire: an emptied runnext shows the tail before it; pairs with pop_next()
       const T* next = next_.load(WEFT_ORDER(NX2, acquire));
       if (WEFT_MUTANT("empty-reads-tail-once")) return h == t && next == nullptr;
@@ -223,16 +259,23 @@ class run_queue {
 
   // Elements of the ring: exact for the owner of a lone P, a hint otherwise.
   std::uint32_t size() const {
-    const std::uint32_t h = head_.load(WEFT_ORDER(RQ4, relaxed));  // order: RQ4 relaxed: a hint
+    // order: RQ4 relaxed: a hint
+    const std::uint32_t h = position(head_.load(WEFT_ORDER(RQ4, relaxed)));
     const std::uint32_t t = tail_.load(WEFT_ORDER(RQ5, relaxed));  // order: RQ5 relaxed: a hint
     const std::uint32_t n = t - h;
     return n <= Capacity ? n : 0;  // torn between the two loads
   }
 
  private:
+  static constexpr std::uint64_t kVersion = std::uint64_t{1} << 32;
+  static constexpr std::uint32_t position(std::uint64_t h) { return static_cast<std::uint32_t>(h); }
+  static constexpr std::uint64_t advanced(std::uint64_t h, std::uint32_t n) {
+    return (h & ~(kVersion - 1)) | (position(h) + n);
+  }
+
   std::uint32_t acquire_head() const {
     // order: RQ2 acquire: thieves have read the slots below it; pairs with take_from()
-    return head_.load(WEFT_ORDER(RQ2, acquire));
+    return position(head_.load(WEFT_ORDER(RQ2, acquire)));
   }
   std::uint32_t own_tail() const {
     return tail_.load(WEFT_ORDER(RQ5, relaxed));  // order: RQ5 relaxed: the caller is the writer
@@ -247,20 +290,20 @@ class run_queue {
   template <class Sink>
   static std::uint32_t take_from(run_queue& from, Sink sink) {
     for (;;) {
-      // order: RQ4 relaxed: validated by the compare-exchange
-      std::uint32_t h = from.head_.load(WEFT_ORDER(RQ4, relaxed));
+      // order: RQ6 acquire: if take() changed it, the tail below is the lower one; pairs with take()
+      std::uint64_t h = from.head_.load(WEFT_ORDER(RQ6, acquire));
       // order: RQ1 acquire: the slots below t and their Gs; pairs with publish_tail()
       const std::uint32_t t = from.tail_.load(WEFT_ORDER(RQ1, acquire));
-      std::uint32_t n = t - h;
+      std::uint32_t n = t - position(h);
       n -= n / 2;
       if (n == 0) return 0;
       if (n > kHalf) {  // head and tail are of different times
         cpu_pause();
         continue;
       }
-      for (std::uint32_t i = 0; i < n; ++i) sink(i, from.ring_[(h + i) % Capacity].get());
+      for (std::uint32_t i = 0; i < n; ++i) sink(i, from.ring_[(position(h) + i) % Capacity].get());
       // order: RQ2 release: our reads of the slots precede the owner's next lap; pairs with push()
-      if (from.head_.compare_exchange_strong(h, h + n, WEFT_ORDER(RQ2, release),
+      if (from.head_.compare_exchange_strong(h, advanced(h, n), WEFT_ORDER(RQ2, release),
                                              WEFT_ORDER(RQ4, relaxed))) {
         return n;
       }
@@ -268,7 +311,7 @@ class run_queue {
   }
 
   // One cache line for what every operation touches, then the ring.
-  alignas(64) atomic<std::uint32_t> head_;
+  alignas(64) atomic<std::uint64_t> head_;  // position, and above it the version of take()
   atomic<std::uint32_t> tail_;
   atomic<T*> next_{nullptr};
   bool lone_ = false;  // changed while the world is stopped

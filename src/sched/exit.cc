@@ -14,6 +14,7 @@
 
 #include "base/fatal.h"
 #include "fiber/unwind.h"
+#include "sched/at_exit.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
 
@@ -49,26 +50,45 @@ void announce_end(M* mp, P* pp, G* gp) {
   }
 }
 
-// Everything but the stack.
-void bury(M* mp, G* gp) {
-  P* pp = mp->p;
+// Takes it off the M.
+void end_on(M* mp, G* gp) {
   gp->transition<g_status::running, g_status::dead>();
   gp->m = nullptr;
   gp->reason = wait_reason::none;
   mp->curg = nullptr;
   *mp->eh_globals = {};
   mp->left = nullptr;
-  mp->left_stack = gp->stk;
-  mp->left_stack_standard = !gp->custom_stack;
   mp->left_tools = gp->tools;
-  gp->stk = {};
   if (gp->locked_m != nullptr) {
     WEFT_CHECK(gp->locked_m == mp, "a locked goroutine ended elsewhere");
     gp->locked_m = nullptr;
     mp->locked_g = nullptr;
   }
-  count_ended(pp);
-  announce_end(mp, pp, gp);
+  count_ended(mp->p);
+}
+
+// Everything but the stack.
+void bury(M* mp, G* gp) {
+  end_on(mp, gp);
+  mp->left_stack = gp->stk;
+  mp->left_stack_standard = !gp->custom_stack;
+  gp->stk = {};
+  announce_end(mp, mp->p, gp);
+}
+
+// The stack was lent, and whoever lent it waits for nothing else (in_place.cc).
+[[noreturn]] void return_stack(M* mp, G* gp) {
+  const stack borrowed = gp->stk;
+  G* lender = gp->lender;
+  end_on(mp, gp);
+  gp->stk = {};
+  mp->left_wants = leaving::nothing;
+  asan_unpoison(borrowed.lo, borrowed.size());
+  lender->transition<g_status::waiting, g_status::runnable>();
+  take_over(mp, lender, /*inherit_time=*/true);
+  mp->left_tools.leave_for_good(lender->tools);
+  weft_switch(&mp->discarded, &lender->ctx, mp);
+  fatal("a dead goroutine was resumed");
 }
 
 // True: next has not started yet and now runs on the stack that has become free.
@@ -102,15 +122,23 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
 // A dump must not find a name that is being freed.
 WEFT_NO_TSAN void forget_name(G* gp) { gp->name = nullptr; }
 
+WEFT_NO_TSAN bool has_exit_hooks(const G* gp) { return gp->has_exit_hooks; }
+
 // At the end of the stack of a goroutine that called goexit().
 WEFT_NO_TSAN void finish_goexit(void*) {
   G* self = current_goroutine();
+  if (self->has_exit_hooks) {
+    run_exit_hooks(self);
+  }
   const belongings owned{self->closure, self->closure_align, self->name};
   forget_name(self);
   free_belongings(owned);
   tsan_release(self->ended.address());
   tsan_release(self->stk.lo);
   M* mp = enter_runtime();
+  if (mp->curg->stk.guard == guard_method::borrowed) {
+    return_stack(mp, mp->curg);
+  }
   bury(mp, mp->curg);
   bool inherit = false;
   G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
@@ -123,6 +151,9 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   tsan_acquire(gp);
   tsan_acquire(stack_tag);  // its last user's frames are gone
   body(owned.closure);
+  if (has_exit_hooks(gp)) [[unlikely]] {
+    run_exit_hooks(gp);
+  }
   if (owned.closure_align != 0 || owned.name != nullptr) {
     forget_name(gp);
     free_belongings(owned);
@@ -150,6 +181,9 @@ WEFT_NO_TSAN void goroutine_main(void* transfer) {
     leave_runtime(mp);
     run_body(gp, body, owned, gp->ended.address(), gp->stk.lo);
     mp = enter_runtime();
+    if (mp->curg->stk.guard == guard_method::borrowed) {
+      return_stack(mp, mp->curg);
+    }
     bury(mp, mp->curg);
     bool inherit = false;
     G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);

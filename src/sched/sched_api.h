@@ -174,6 +174,11 @@ G* current_goroutine() noexcept;
 // Where every goroutine's stack begins.
 [[noreturn]] void goroutine_main(void* transfer);
 
+// in_place.cc ----------------------------------------------------------------------------------
+// Runs child, which the calling goroutine joins and nobody has started yet, on this stack. True: it
+// has ended. False: it is elsewhere, or this is no place for it.
+bool run_in_place(G* child);
+
 // spawn.cc -------------------------------------------------------------------------------------
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);

@@ -34,7 +34,7 @@ void join_goroutine(void* goroutine) {
   if (gp == rt::current_goroutine()) {
     throw_thread_error(EDEADLK);
   }
-  while (!gp->ended.done()) {
+  while (!gp->ended.done() && !rt::run_in_place(gp)) {
     rt::waiter w;
     rt::block(w, rt::enlist, gp, gp->ended.address(), rt::wait_reason::thread_join);
   }

@@ -1,55 +1,47 @@
-// weft::wait_group over its core. [WG-1]
+// weft::wait_group and weft::latch over their core. [WG-1]
+#include <weft/latch.h>
 #include <weft/panic.h>
 #include <weft/wait_group.h>
 
-#include "fiber/sanitizer.h"
-#include "sched/park.h"
-#include "sync/wait_group_core.h"
+#include "base/fatal.h"
+#include "sync/count_gate.h"
 
 namespace weft {
 
+using rt::count_gate;
+static_assert(sizeof(count_gate) == sizeof(wait_group));
+static_assert(alignof(count_gate) == alignof(wait_group));
+static_assert(sizeof(count_gate) == sizeof(latch) && alignof(count_gate) == alignof(latch));
+
 namespace {
 
-using core = rt::wait_group_core<rt::waiter>;
-static_assert(sizeof(core) == sizeof(wait_group) && alignof(core) == alignof(wait_group));
-
-core& core_of(wait_group* self) { return *reinterpret_cast<core*>(self); }
-
-// In the order in which they came.
-void wake_all(rt::waiter* newest_first) {
-  rt::waiter* list = nullptr;
-  while (rt::waiter* w = newest_first) {
-    newest_first = w->next;
-    w->next = list;
-    list = w;
-  }
-  while (rt::waiter* w = list) {
-    list = w->next;
-    rt::wake(w);
-  }
+count_gate& gate_of(wait_group* self) { return *reinterpret_cast<count_gate*>(self); }
+count_gate& gate_of(const latch* self) {
+  return *reinterpret_cast<count_gate*>(const_cast<latch*>(self));
 }
-
-bool commit(rt::waiter* w, void* c) { return static_cast<core*>(c)->push(w); }
 
 }  // namespace
 
 void wait_group::add(int n) {
-  const core::outcome done = core_of(this).add(n);
-  if (done.negative) [[unlikely]] {
+  if (!rt::add(gate_of(this), n)) [[unlikely]] {
     throw panic_error("sync: negative WaitGroup counter");
-  }
-  if (done.wake != nullptr) [[unlikely]] {
-    wake_all(done.wake);
   }
 }
 
-void wait_group::wait() {
-  core& c = core_of(this);
-  if (c.zero()) {
-    return;
-  }
-  rt::waiter w;
-  rt::block(w, commit, &c, c.address(), rt::wait_reason::wait_group_wait);
+void wait_group::wait() { rt::wait(gate_of(this), rt::wait_reason::wait_group_wait); }
+
+bool wait_group::wait_until(std::int64_t deadline) {
+  return rt::wait_until(gate_of(this), rt::wait_reason::wait_group_wait, {deadline, nullptr});
 }
+
+void latch::count_down(std::ptrdiff_t n) {
+  if (n < 0 || n > max() || !rt::add(gate_of(this), -static_cast<std::int32_t>(n))) {
+    rt::fatal("latch: counted down below zero", rt::user_fault);
+  }
+}
+
+bool latch::try_wait() const noexcept { return gate_of(this).zero(); }
+
+void latch::wait() const { rt::wait(gate_of(this), rt::wait_reason::latch_wait); }
 
 }  // namespace weft

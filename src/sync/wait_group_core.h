@@ -12,6 +12,8 @@
 //                                       whole word zero. Somebody may have added meanwhile: then put
 //                                       the list back
 //   wait:                               park; the commit takes the lock bit, pushes, drops it
+//   wait with a limit:                  the same with a list of its own, from which one may leave, and
+//                                       whose members are listed before they park (sleeper.h)
 //
 // G1: the counter does not become zero while the lock bit is set, except by its holder: adds that
 //     would make it zero wait for the bit when the lower half is not zero.
@@ -24,18 +26,21 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "sync/wait_list.h"
 
 namespace weft::rt {
 
-template <class Waiter>
+template <class Waiter, class Sleeper>
 class wait_group_core {
  public:
   struct outcome {
-    bool negative;  // refused: the counter would be below zero; nothing has changed
-    Waiter* wake;   // all waiters, newest first; they are the caller's to wake
+    bool negative;   // refused: the counter would be below zero; nothing has changed
+    Waiter* wake;    // all waiters, newest first; they are the caller's to wake
+    Sleeper* rouse;  // those who wait with a limit, oldest first, likewise
   };
 
-  constexpr wait_group_core() = default;
+  constexpr explicit wait_group_core(std::uint32_t count = 0)
+      : state_(std::uint64_t{count} << 32) {}
 
   outcome add(std::int32_t n) {
     for (;;) {
@@ -43,7 +48,7 @@ class wait_group_core {
       std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
       const std::int64_t c = count(s) + n;
       if (c < 0 || c > INT32_MAX) {
-        return {true, nullptr};
+        return {true, nullptr, nullptr};
       }
       if (c == 0 && low(s) != 0 && !WEFT_MUTANT("zero-without-lock")) {
         if (try_lock(s)) {
@@ -55,7 +60,7 @@ class wait_group_core {
       // No acquire: as a read-modify-write it continues the sequences of those before it
       if (state_.compare_exchange_strong(s, with_count(s, c), WEFT_ORDER(WG1, release),
                                          WEFT_ORDER(WG0, relaxed))) {
-        return {false, nullptr};
+        return {false, nullptr, nullptr};
       }
     }
   }
@@ -85,6 +90,37 @@ class wait_group_core {
     }
   }
 
+  // The same for one who waits with a limit, on its own stack.
+  [[nodiscard]] bool push_timed(Sleeper* n) {
+    for (;;) {
+      // order: WG1 acquire, in case there is nothing to wait for
+      std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
+      if (count(s) == 0) {
+        return false;
+      }
+      if (try_lock(s)) {
+        timed_.push_back(n);
+        // order: WG2 release publishes the list to the next holder of the bit
+        state_.fetch_add(kWaiter - kLock, WEFT_ORDER(WG2, release));
+        return true;
+      }
+    }
+  }
+
+  // Its time is over. False: the counter has become zero, and it will be roused.
+  [[nodiscard]] bool give_up(Sleeper* n) {
+    // order: WG0 relaxed, validated by the compare-exchange
+    while (!try_lock(state_.load(WEFT_ORDER(WG0, relaxed)))) {
+    }
+    const bool mine = n->linked;
+    if (mine) {
+      timed_.remove(n);
+    }
+    // order: WG2 release publishes the list to the next holder of the bit
+    state_.fetch_sub(kLock + (mine ? kWaiter : 0), WEFT_ORDER(WG2, release));
+    return mine;
+  }
+
   void* address() { return &state_; }
 
  private:
@@ -112,29 +148,48 @@ class wait_group_core {
   // Holding the bit; when add() looked, n would have made the counter zero.
   outcome add_locked(std::int32_t n) {
     Waiter* waiters = list_.get();
+    Sleeper* timed = timed_.front();
     for (;;) {
       // order: relaxed, validated by the compare-exchange
       std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
       const std::int64_t c = count(s) + n;
       const bool last = c == 0;
       if (last) {
-        list_.set(nullptr);  // after the exchange the object is not ours to touch
+        take_all();  // after the exchange the object is not ours to touch
       }
       const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
       // order: WG3 acq_rel: pairs with WG1 in wait() and, for the bit, with WG2 of its next holder
       // acquires earlier done()s for those who are woken
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
                                          WEFT_ORDER(WG0, relaxed))) {
-        return {c < 0, last ? waiters : nullptr};
+        return {c < 0, last ? waiters : nullptr, last ? timed : nullptr};
       }
       if (last) {
-        list_.set(waiters);
+        put_back(waiters, timed);
       }
+    }
+  }
+
+  void take_all() {
+    list_.set(nullptr);
+    while (!timed_.empty()) {
+      Sleeper* n = timed_.front();
+      Sleeper* next = n->next;
+      timed_.remove(n);
+      n->next = next;  // still linked for whoever rouses them
+    }
+  }
+  void put_back(Waiter* waiters, Sleeper* timed) {
+    list_.set(waiters);
+    while (Sleeper* n = timed) {
+      timed = n->next;
+      timed_.push_back(n);
     }
   }
 
   atomic<std::uint64_t> state_{0};
   cell<Waiter*> list_{};
+  wait_list<Sleeper> timed_;
 };
 
 }  // namespace weft::rt

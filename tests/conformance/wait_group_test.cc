@@ -1,5 +1,6 @@
 // weft::wait_group. [WG-1], [WG-2]; Go: sync/waitgroup_test.go
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -203,6 +204,44 @@ TEST_P(WaitGroup, GoDestroysTheCallableBeforeDone) {
       for (int i = 0; i < 4; ++i) wg.go(witness(&gone));
       wg.wait();
       ASSERT_EQ(gone, 4);
+    }
+  });
+}
+
+TEST_P(WaitGroup, WithALimit) {
+  const auto body = [] {
+    using namespace std::chrono_literals;
+    weft::wait_group wg;
+    EXPECT_TRUE(wg.wait_for(0ms));
+    wg.add(1);
+    EXPECT_FALSE(wg.wait_for(1ms));
+    EXPECT_FALSE(wg.wait_until(std::chrono::steady_clock::now() - 1s));
+    EXPECT_FALSE(wg.wait_until(std::chrono::system_clock::now() + 1ms));
+    weft::go([&wg] { wg.done(); });
+    EXPECT_TRUE(wg.wait_for(1h));
+  };
+  run(body);
+  body();
+}
+
+// Limits that end about when the counter becomes zero; afterwards it is destroyed.
+TEST_P(WaitGroup, LimitsBesideTheEnd) {
+  run([] {
+    for (weft::test::budget b(300); b.next();) {
+      auto group = std::make_unique<weft::wait_group>();
+      group->add(2);
+      std::atomic<int> in_time{0}, late{0};
+      weft::wait_group ended;
+      for (int i = 0; i < 6; ++i) {
+        ended.go(
+            [&, i] { (group->wait_for(std::chrono::microseconds(7 * i)) ? in_time : late)++; });
+      }
+      ended.go([&] { group->done(); });
+      ended.go([&] { group->done(); });
+      group->wait();
+      ended.wait();
+      ASSERT_EQ(in_time + late, 6);
+      group.reset();
     }
   });
 }

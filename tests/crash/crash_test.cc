@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <gtest/gtest.h>
 #include <initializer_list>
+#include <ostream>
 #include <signal.h>
 #include <string>
 #include <string_view>
@@ -394,6 +395,63 @@ TEST(Fatal, CheckNamesItsPlace) {
 TEST(Fatal, FailureWhileReporting) {
   const outcome o = run_program("fatal_in_fatal");
   EXPECT_CRASH(o, "^fatal error: outer\npanic during panic\nfatal error: inner\n$");
+}
+
+// --- locks --------------------------------------------------------------------------------------
+
+struct misuse {
+  const char* program;
+  const char* message;
+};
+std::ostream& operator<<(std::ostream& out, const misuse& m) { return out << m.program; }
+
+std::string program_name(const testing::TestParamInfo<misuse>& test) { return test.param.program; }
+
+class LockMisuse : public testing::TestWithParam<misuse> {};
+
+// Go: TestMutexMisuse. Fatal, and not to be recovered from.
+TEST_P(LockMisuse, IsFatal) {
+  const outcome o = run_program(GetParam().program);
+  EXPECT_CRASH(o, join({"^fatal error: ", GetParam().message, "\n"}));
+  EXPECT_EQ(o.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , LockMisuse,
+    testing::Values(misuse{"mutex_unlock", "sync: unlock of unlocked mutex"},
+                    misuse{"mutex_unlock_twice", "sync: unlock of unlocked mutex"},
+                    misuse{"shared_mutex_unlock", "sync: Unlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_read", "sync: Unlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_twice", "sync: Unlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_shared", "sync: RUnlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_shared_written",
+                           "sync: RUnlock of unlocked RWMutex"},
+                    misuse{"shared_mutex_unlock_shared_twice", "sync: RUnlock of unlocked RWMutex"},
+                    misuse{"latch_below_zero", "latch: counted down below zero"}),
+    program_name);
+
+class LockDeadlock : public testing::TestWithParam<misuse> {};
+
+TEST_P(LockDeadlock, SaysWhatItWaitsFor) {
+  const outcome o = run_program(GetParam().program);
+  EXPECT_CRASH(o, join({"^fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 \\[",
+                        GetParam().message, "\\]:\n"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(, LockDeadlock,
+                         testing::Values(misuse{"deadlock_mutex", "sync\\.Mutex\\.Lock"},
+                                         misuse{"deadlock_read", "sync\\.RWMutex\\.RLock"},
+                                         misuse{"deadlock_write", "sync\\.RWMutex\\.Lock"},
+                                         misuse{"deadlock_cond", "sync\\.Cond\\.Wait"},
+                                         misuse{"deadlock_semaphore", "semacquire"}),
+                         program_name);
+
+// Whatever stack it runs on, a goroutine's exception is its own, and so is its trace.
+TEST(Panic, InPlaceIsNotTheJoiners) {
+  const outcome o = run_program("panic_in_place");
+  EXPECT_CRASH(o, panic("(int\\()?42\\)?"));
+  EXPECT_EQ(o.out, "");
+  EXPECT_GT(o.err.find("misuse"), o.err.find("created by")) << "the joiner's frames\n" << o.err;
 }
 
 }  // namespace

@@ -159,16 +159,48 @@ void steal_into_next_lap(world& w) {
   w.finally([s] { s->all_taken(0, 6); });
 }
 
+// The owner takes back what it has queued last; the place is used again while a thief holds an old
+// view of it.
+void taken_back(world& w) {
+  auto* s = w.make<state>();
+  check(s->q.push(s->fresh(0)), "full");
+  w.thread("owner", [s] {
+    if (s->q.take(&s->g[0])) s->use(&s->g[0]);
+    check(s->q.push(s->fresh(1)), "full");
+    check(!s->q.take(&s->g[0]), "taken back: somebody else");
+    s->drain(s->q);
+  });
+  w.thread("thief", [s] { s->grab(); });
+  w.finally([s] { s->all_taken(0, 2); });
+}
+
+void taken_back_of_many(world& w) {
+  auto* s = w.make<state>();
+  for (int i = 0; i < 4; ++i) check(s->q.push(s->fresh(i)), "full");
+  w.thread("owner", [s] {
+    for (int i = 3; i >= 1; --i) {
+      if (s->q.take(&s->g[i])) s->use(&s->g[i]);
+    }
+    check(s->q.push(s->fresh(4)), "full");
+    s->drain(s->q);
+  });
+  w.thread("thief 1", [s] { s->grab(); });
+  w.thread("thief 2", [s] { s->grab(); });
+  w.finally([s] { s->all_taken(0, 5); });
+}
+
 const protocol kProtocol{
     "run_queue",
     {"gmp/run_queue.h"},
-    {"RQ1", "RQ2"},
+    {"RQ1", "RQ2", "RQ6", "take-without-version"},
     {
         {"owner and thief", {.preemptions = 3}, owner_and_thief},
         {"two thieves", {.preemptions = 2}, two_thieves},
         {"next lap", {.preemptions = 3}, next_lap},
         {"batch", {.preemptions = 3}, batch},
         {"overflow", {.preemptions = 3}, overflow},
+        {"taken back", {.preemptions = 4}, taken_back},
+        {"taken back of many", {.preemptions = 2, .old_loads = 1}, taken_back_of_many},
         {"steal into", {.preemptions = 2}, steal_into},
         {"steal into, next lap", {.preemptions = 3}, steal_into_next_lap},
     },

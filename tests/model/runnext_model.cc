@@ -106,6 +106,30 @@ void ring_runs_empty(world& w, bool lone) {
   });
 }
 
+// The newest of the ring is taken back after something was put into runnext.
+void taken_back(world& w, bool lone) {
+  auto* s = w.make<state>();
+  s->q.set_lone(lone);
+  check(s->q.push(s->fresh(0)), "full");
+  never_empty(w, s, [s] {
+    s->put(s->fresh(1));
+    check(s->q.take(&s->g[0]), "nobody interferes");
+  });
+}
+
+// The one in runnext is taken back, by its owner or by a thief.
+void next_taken_back(world& w) {
+  auto* s = w.make<state>();
+  w.thread("owner", [s] {
+    s->put(s->fresh(0));
+    if (s->q.take(&s->g[0])) s->use(&s->g[0]);
+  });
+  w.thread("thief", [s] {
+    if (G* gp = s->q.steal_next(s->q.peek_next())) s->use(gp);
+  });
+  w.finally([s] { check(s->g[0].taken == 1, "lost"); });
+}
+
 // Half of a full ring leaves it.
 void overflow(world& w) {
   auto* s = w.make<state>();
@@ -136,7 +160,7 @@ void robbed(world& w) {
 const protocol kProtocol{
     "runnext",
     {"gmp/run_queue.h"},
-    {"RQ3", "NX1", "NX2", "empty-reads-tail-once"},
+    {"RQ3", "RQ7", "NX1", "NX2", "empty-reads-tail-once"},
     {
         {"steal_next", {.preemptions = 3}, steal_next},
         {"comes back", {.preemptions = 4}, comes_back},
@@ -144,6 +168,9 @@ const protocol kProtocol{
         {"eviction, lone", {.preemptions = 4}, [](world& w) { eviction(w, true); }},
         {"ring runs empty", {.preemptions = 4}, [](world& w) { ring_runs_empty(w, false); }},
         {"ring runs empty, lone", {.preemptions = 4}, [](world& w) { ring_runs_empty(w, true); }},
+        {"taken back", {.preemptions = 4}, [](world& w) { taken_back(w, false); }},
+        {"taken back, lone", {.preemptions = 4}, [](world& w) { taken_back(w, true); }},
+        {"next taken back", {.preemptions = 4}, next_taken_back},
         {"overflow", {.preemptions = 4}, overflow},
         {"robbed", {.preemptions = 3}, robbed},
     },

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/note.h"
-#include "model/protocol.h"
+#include "model/sleepers.h"
 #include "sync/wait_group_core.h"
 
 namespace weft::model {
@@ -32,11 +32,12 @@ struct waiter {
   rt::note event;
 };
 
-using core = rt::wait_group_core<waiter>;
+using core = rt::wait_group_core<waiter, sleeper>;
 
 struct state {
   core wg;
   waiter w[3];
+  sleeper timed[2];
   rt::cell<int> result[3];
 
   // As wait_group::wait() and add() do, with threads for goroutines.
@@ -44,10 +45,22 @@ struct state {
     if (wg.zero() || !wg.push(&w[i])) return;
     w[i].event.sleep();
   }
+  // False: the limit came first.
+  bool wait_for(int i) {
+    sleeper& n = timed[i];
+    if (wg.zero() || !wg.push_timed(&n) || n.event.sleep_for(1)) return true;
+    if (wg.give_up(&n)) return false;
+    n.event.sleep();
+    return true;
+  }
   bool add(int n, const std::function<void()>& changed = {}) {
     const core::outcome done = wg.add(n);
     if (changed) changed();  // no schedule point since the counter changed
     for (waiter* next = done.wake; waiter* p = next;) {
+      next = p->next;
+      p->event.wake();
+    }
+    for (sleeper* next = done.rouse; sleeper* p = next;) {
       next = p->next;
       p->event.wake();
     }
@@ -134,6 +147,32 @@ void negative(world& w) {
   });
 }
 
+// Two wait with a limit; one of them, or both, may give up at any moment.
+void limits(world& w) {
+  state* s = make(w, 1);
+  w.thread("worker", [=] { s->finish(0); });
+  for (int i = 0; i < 2; ++i) {
+    w.thread(i == 0 ? "hurried 0" : "hurried 1", [=] {
+      if (s->wait_for(i)) s->check_result(0);
+    });
+  }
+  w.finally([=] { check(s->wg.zero(), "not zero at the end"); });
+}
+
+// Somebody adds while the waiters are taken out: they are put back, and one gives up.
+void limit_and_add(world& w) {
+  state* s = make(w, 1);
+  w.thread("worker", [=] { s->finish(0); });
+  w.thread("adder", [=] {
+    if (s->wg.zero()) return;
+    check(s->add(1), "refused");
+    s->finish(1);
+  });
+  w.thread("hurried", [=] {
+    if (s->wait_for(0)) s->check_result(0);
+  });
+}
+
 // Used again by the waiter, with another worker.
 void reuse(world& w) {
   state* s = make(w, 1);
@@ -161,6 +200,8 @@ const protocol kProtocol{
         {"two waiters", {.preemptions = 2, .old_loads = 2}, two_waiters},
         {"add in time", {.preemptions = 2}, add_in_time},
         {"negative", {.preemptions = 2}, negative},
+        {"limits", {.preemptions = 2, .old_loads = 1}, limits},
+        {"limit and add", {.preemptions = 2, .old_loads = 1}, limit_and_add},
         {"reuse", {.preemptions = 3}, reuse},
     },
 };

@@ -11,6 +11,10 @@
 
 #include <weft/detail/export.h>
 
+namespace weft {
+class context;
+}
+
 namespace weft::detail {
 
 struct channel;  // opaque
@@ -84,6 +88,9 @@ WEFT_EXPORT chan_end chan_try_recv(channel* c, void* to);
 // Blocked: the time was up. The deadline is in nanoseconds of the steady clock.
 WEFT_EXPORT chan_end chan_send_until(channel* c, void* value, std::int64_t deadline);
 WEFT_EXPORT chan_end chan_recv_until(channel* c, void* to, std::int64_t deadline);
+// Blocked: the context was cancelled.
+WEFT_EXPORT chan_end chan_send_with(channel* c, void* value, const context& ctx);
+WEFT_EXPORT chan_end chan_recv_with(channel* c, void* to, const context& ctx);
 WEFT_EXPORT void chan_close(channel* c);
 WEFT_EXPORT std::size_t chan_size(const channel* c) noexcept;
 WEFT_EXPORT std::size_t chan_capacity(const channel* c) noexcept;

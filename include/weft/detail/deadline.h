@@ -42,4 +42,17 @@ std::int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& t) {
   }
 }
 
+// attempt(deadline) until it succeeds or Clock says t: a clock other than the steady one may be set.
+template <class Clock, class Duration, class Attempt>
+bool attempt_until(const std::chrono::time_point<Clock, Duration>& t, Attempt&& attempt) {
+  for (;;) {
+    if (attempt(deadline_at(t))) {
+      return true;
+    }
+    if (std::is_same_v<Clock, std::chrono::steady_clock> || Clock::now() >= t) {
+      return false;
+    }
+  }
+}
+
 }  // namespace weft::detail

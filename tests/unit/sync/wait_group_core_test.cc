@@ -15,8 +15,10 @@ namespace {
 
 struct fake {
   fake* next = nullptr;
+  fake* prev = nullptr;
+  bool linked = false;
 };
-using core = wait_group_core<fake>;
+using core = wait_group_core<fake, fake>;
 
 std::vector<fake*> list_of(fake* first) {
   std::vector<fake*> all;

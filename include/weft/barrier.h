@@ -1,0 +1,87 @@
+// A meeting point for a fixed number, again and again, in std's shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <weft/detail/export.h>
+
+namespace weft {
+
+namespace detail {
+
+struct no_completion {
+  void operator()() noexcept {}
+};
+
+// Storage of rt::barrier_core (src/sync/barrier_core.h).
+class barrier {
+ public:
+  constexpr explicit barrier(std::ptrdiff_t expected) noexcept
+      : state_(static_cast<std::uint64_t>(expected)),
+        expected_(static_cast<std::uint64_t>(expected)) {}
+
+  struct arrival {
+    std::uint32_t phase;
+    bool completes;
+  };
+  WEFT_EXPORT arrival arrive(std::ptrdiff_t n, bool drop);
+  WEFT_EXPORT void begin_next();
+  WEFT_EXPORT void wait(std::uint32_t phase) const;
+
+ private:
+  [[maybe_unused]] std::uint64_t state_;
+  [[maybe_unused]] std::uint64_t expected_;
+  [[maybe_unused]] void* waiters_ = nullptr;
+};
+
+}  // namespace detail
+
+/// std::barrier. The completion function runs on whoever arrives last. It may be destroyed as soon
+/// as the last wait() has returned.
+template <class CompletionFunction = detail::no_completion>
+class barrier {
+ public:
+  class arrival_token {
+   public:
+    arrival_token(arrival_token&&) noexcept = default;
+    arrival_token& operator=(arrival_token&&) noexcept = default;
+
+   private:
+    friend class barrier;
+    explicit arrival_token(std::uint32_t phase) noexcept : phase_(phase) {}
+    std::uint32_t phase_;
+  };
+
+  static constexpr std::ptrdiff_t max() noexcept { return 0x7fffffff; }
+
+  constexpr explicit barrier(std::ptrdiff_t expected,
+                             CompletionFunction completion = CompletionFunction())
+      : core_(expected), completion_(std::move(completion)) {}
+  barrier(const barrier&) = delete;
+  barrier& operator=(const barrier&) = delete;
+
+  [[nodiscard]] arrival_token arrive(std::ptrdiff_t n = 1) {
+    return arrival_token(arrive_as(n, false));
+  }
+  void wait(arrival_token&& token) const { core_.wait(token.phase_); }
+  void arrive_and_wait() { wait(arrive()); }
+  void arrive_and_drop() { arrive_as(1, true); }
+
+ private:
+  std::uint32_t arrive_as(std::ptrdiff_t n, bool drop) {
+    const detail::barrier::arrival a = core_.arrive(n, drop);
+    if (a.completes) {
+      completion_();
+      core_.begin_next();
+    }
+    return a.phase;
+  }
+
+  detail::barrier core_;
+  [[no_unique_address]] CompletionFunction completion_;
+};
+
+}  // namespace weft

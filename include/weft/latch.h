@@ -1,0 +1,38 @@
+// Waiting until a number of things have happened, once, in std's shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/detail/export.h>
+
+namespace weft {
+
+/// std::latch. It may be destroyed as soon as wait() has returned. Counting below zero is a fatal error.
+///
+/// When not to use it: if the number is not known beforehand, or for more than one round, use
+/// wait_group; if everybody waits for everybody, again and again, use barrier.
+class latch {
+ public:
+  static constexpr std::ptrdiff_t max() noexcept { return 0x7fffffff; }
+
+  constexpr explicit latch(std::ptrdiff_t expected) noexcept
+      : state_(static_cast<std::uint64_t>(expected) << 32) {}
+  latch(const latch&) = delete;
+  latch& operator=(const latch&) = delete;
+
+  WEFT_EXPORT void count_down(std::ptrdiff_t n = 1);
+  WEFT_EXPORT bool try_wait() const noexcept;
+  WEFT_EXPORT void wait() const;
+  void arrive_and_wait(std::ptrdiff_t n = 1) {
+    count_down(n);
+    wait();
+  }
+
+ private:
+  // Storage of rt::wait_group_core (src/sync/wait_group_core.h).
+  [[maybe_unused]] std::uint64_t state_;
+  [[maybe_unused]] void* lists_[3] = {};
+};
+
+}  // namespace weft

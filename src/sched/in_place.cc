@@ -1,0 +1,92 @@
+// A child that nobody has started yet runs on the stack of whoever joins it.
+//
+// Problem. Fork-join code starts a goroutine, does its own half and joins. Mostly nobody had time to
+// steal the child, so that the joiner parks, a stack is bound, the child runs, ends, makes the joiner
+// runnable, and is buried: two queue operations, two atomic hand-shakes and a stack for nothing. The
+// joiner waits for this very child anyway, and below its stack pointer there is room.
+//
+// Protocol
+//   joiner                                              child
+//   1. takes the child out of its own P's queue
+//   2. becomes waiting; lends what lies below its
+//      stack pointer, less a margin for the switch
+//   3. switches to the child, a goroutine like any      4. runs; may park and go on elsewhere: the
+//      other, with its own id, errno, exception            stack stays lent
+//      state and floating-point environment             5. ends, also by goexit(): switches straight
+//   6. goes on, on whichever M the child ended             back to the lender
+//
+// IP1: the lender runs again only after the child has ended. Otherwise two goroutines write to one stack.
+//      It is waiting and on no list, and nobody but the child knows of it.
+// IP2: a child runs in place only if half of a standard stack is left; one that asked for a size gets
+//      its own. Nested children lend in turn.
+// IP3: every kLongestSlice switches, and when the world stops, joins go the ordinary way, so that the
+//      scheduler gets its turn.
+//
+// Not under TSan: to it, the frames of the child and those that the joiner had there before would be
+// two goroutines that write to the same addresses, and an edge that orders them hides users' races.
+#include <cstddef>
+
+#include "fiber/stack.h"
+#include "sched/chaos.h"
+#include "sched/switch.h"
+#include "sched/thread_exit.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr bool kPossible = !WEFT_TSAN && !WEFT_VALGRIND;
+constexpr std::ptrdiff_t kRoom = kStackStride / 2;  // IP2
+constexpr std::ptrdiff_t kMargin = WEFT_ASAN ? 8192 : 1024;
+
+// IP3: the slice is over. A child in place is two switches, so that the counter may step over the end of
+// the slice; it is put there, for take_local() to see.
+bool slice_is_over(P* pp) {
+  // order: SW0 relaxed, the owner's own counter
+  const std::uint32_t n = pp->switches.load(WEFT_ORDER(SW0, relaxed));
+  if (n % kLongestSlice != 0 && n % kLongestSlice < kLongestSlice - 2) [[likely]] {
+    return false;
+  }
+  // order: SW0 relaxed, as above
+  pp->switches.store((n + kLongestSlice - 1) / kLongestSlice * kLongestSlice,
+                     WEFT_ORDER(SW0, relaxed));
+  return true;
+}
+
+// IP2, IP3, and what needs a thread of its own.
+bool suits(const M* mp, P* pp, const G* gp, const std::byte* sp) {
+  // order: AT1 relaxed; a stop request is acted upon under sched.lock
+  return pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0 && mp->locked_g == nullptr &&
+         sp - gp->stk.lo >= kRoom && !slice_is_over(pp) && !process_is_exiting();
+}
+
+}  // namespace
+
+bool run_in_place(G* child) {
+  M* mp = kPossible ? enter_runtime() : nullptr;
+  G* gp = mp == nullptr ? nullptr : mp->curg;
+  if (gp == nullptr) {
+    return false;
+  }
+  P* pp = mp->p;
+  auto* sp = static_cast<std::byte*>(__builtin_alloca(16));  // the end of this frame, about
+  if (!suits(mp, pp, gp, sp) || chaos_coin(mp) || !pp->runq.take(child)) {
+    return false;
+  }
+  if (child->stk || child->custom_stack || child->locked_m != nullptr) [[unlikely]] {
+    queue_put(mp, pp, child, /*next=*/true);
+    wake_p(pp);
+    return false;
+  }
+  gp->reason = wait_reason::thread_join;
+  gp->transition<g_status::running, g_status::waiting>();
+  leave_stack(mp, gp, leaving::nothing);
+  child->stk = {gp->stk.lo, sp - kMargin, guard_method::borrowed};
+  child->lender = gp;
+  make_context(child->ctx, child->stk.hi, goroutine_main);
+  child->tools.attach(child->stk.lo, child->stk.hi);
+  leave_runtime(switch_to(mp, gp, child, /*inherit_time=*/true));
+  return true;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,155 @@
+// weft::condition_variable and condition_variable_any over their core.
+#include <weft/condition_variable.h>
+#include <weft/go.h>
+
+#include "sched/at_exit.h"
+#include "sync/cond_core.h"
+#include "sync/lock_env.h"
+
+namespace weft::detail {
+
+namespace {
+
+using core = rt::cond_core<rt::sleeper>;
+using rt::mutex_words;
+using rt::sleeper;
+using rt::wait_reason;
+static_assert(sizeof(core) == sizeof(cond) && alignof(core) == alignof(cond));
+
+core& core_of(cond* self) { return *reinterpret_cast<core*>(self); }
+
+void unlock(mutex_words& m) {
+  if (!m.unlock_fast()) {
+    rt::unlock_contended(m);
+  }
+}
+
+// Those who have been notified go where their mutex is; its owner will wake them, one by one.
+void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
+  sleeper* first = list.front();
+  if (first == nullptr) {
+    return;
+  }
+  if (first->mutex != nullptr) {
+    if (sleeper* n = first->mutex->adopt(list, count)) {
+      rt::rouse(n);
+    }
+    return;
+  }
+  while (sleeper* n = list.pop_front()) {
+    rt::rouse(n);
+  }
+}
+
+// Sleeps until notified. False: the deadline came first.
+bool sleep_until_notified(core& c, sleeper& n, std::int64_t deadline) {
+  if (rt::sleep_until(n, wait_reason::cond_wait, {deadline, nullptr})) {
+    c.leave();
+    return true;
+  }
+  const bool timed_out = c.give_up(&n);
+  c.leave();
+  if (!timed_out) {
+    rt::settle(n, wait_reason::cond_wait);
+  }
+  return !timed_out;
+}
+
+}  // namespace
+
+void cond::notify_one() noexcept {
+  if (sleeper* n = core_of(this).take_one()) {
+    rt::wait_list<sleeper> one;
+    one.push_back(n);
+    pass_on(one, 1);
+  }
+}
+
+void cond::notify_all() noexcept {
+  core::taken all = core_of(this).take_all();
+  pass_on(all.list, all.count);
+}
+
+void cond::notify_surely() noexcept {
+  core::taken all = core_of(this).take_all_surely();
+  pass_on(all.list, all.count);
+}
+
+void cond::wait(mutex& m) {
+  mutex_words& words = rt::words_of(m);
+  sleeper n;
+  n.mutex = &words;
+  core_of(this).push(&n, /*timed=*/false);
+  unlock(words);
+  rt::sleep(n, wait_reason::cond_wait);
+  rt::lock_env env(wait_reason::mutex_lock);
+  words.lock_adopted(env, n);
+}
+
+bool cond::wait_until(mutex& m, std::int64_t deadline) {
+  mutex_words& words = rt::words_of(m);
+  core& c = core_of(this);
+  sleeper n;
+  n.mutex = &words;
+  c.push(&n, /*timed=*/true);
+  unlock(words);
+  if (!sleep_until_notified(c, n, deadline)) {
+    m.lock();
+    return false;
+  }
+  rt::lock_env env(wait_reason::mutex_lock);
+  words.lock_adopted(env, n);
+  return true;
+}
+
+bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
+  core& c = core_of(this);
+  sleeper n;
+  const bool timed = deadline != rt::kNever || l.cancelled != nullptr;
+  c.push(&n, timed);
+  l.unlock(l.lock);
+  if (!timed) {
+    rt::sleep(n, wait_reason::cond_wait);
+    return true;
+  }
+  // A stop that was requested before the push is seen here; one after it finds n.
+  if (l.cancelled != nullptr && l.cancelled(l.token) && c.give_up(&n)) {
+    c.leave();
+    return true;
+  }
+  return sleep_until_notified(c, n, deadline);
+}
+
+void cond::drain() noexcept {
+  while (!core_of(this).quiet()) {
+    gosched();
+  }
+}
+
+namespace {
+
+struct notify_later : rt::exit_hook {
+  condition_variable* cv;
+  mutex* locked;
+};
+
+// The notification comes first: once the mutex is free, whoever waited may destroy both.
+void notify_now(rt::exit_hook* h) {
+  auto* later = static_cast<notify_later*>(h);
+  mutex* locked = later->locked;
+  later->cv->notify_all();
+  locked->unlock();
+  delete later;
+}
+
+}  // namespace
+
+void notify_all_at_exit(condition_variable& cv, mutex* locked) {
+  auto* later = new notify_later;
+  later->run = notify_now;
+  later->cv = &cv;
+  later->locked = locked;
+  rt::at_exit(*later);
+}
+
+}  // namespace weft::detail

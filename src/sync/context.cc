@@ -1,0 +1,435 @@
+// Contexts: a tree of nodes, each of which keeps its parent. [CX-1] to [CX-6]
+//
+//   background ◄─ cancel node ◄─ value node ◄─ cancel node …      (counted references, to the root)
+//                      └─ hooks: children, waiters, after_func    (gmp/cancel_source.h, not counted)
+//
+// Cancelling a node, by its cancel function, its deadline's goroutine or its parent:
+//   1. first wins, under the source's lock: error and cause; then everybody sees it cancelled
+//   2. close done
+//   3. call the hooks. A child's hook only puts the child on a list
+//   4. the children of the list, one after the other: no recursion, however deep the tree
+//
+// CX1: whoever sees an error finds done closed: err() waits for step 2. Otherwise "cancelled, but select
+//      does not take it" would be possible.
+// CX2: a node dies only when nobody can be inside its hook: its destructor takes the hook off its parent,
+//      which waits for a call in progress; that call finds the count at zero and leaves it alone.
+//
+// A node whose done() was handed out keeps itself (`pin`) until it is cancelled, if an ancestor or a
+// deadline can still do that: a receiver of done need not keep the context. Likewise a callback keeps
+// its node. The deadline's timer keeps it, too: by hand, as the timer is a member of the node.
+//
+// Go: context/context.go
+#include <string>
+
+#include <weft/go.h>
+#include <weft/time.h>
+
+#include "base/atomic.h"
+#include "sched/timers.h"
+#include "sync/context_node.h"
+
+namespace weft::detail {
+
+namespace {
+
+enum class context_errc : int { canceled = 1, deadline_exceeded };
+
+class context_category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "context"; }
+  std::string message(int code) const override {
+    return code == static_cast<int>(context_errc::canceled) ? "context canceled"
+                                                            : "context deadline exceeded";
+  }
+  std::error_condition default_error_condition(int code) const noexcept override {
+    return std::make_error_condition(code == static_cast<int>(context_errc::canceled)
+                                         ? std::errc::operation_canceled
+                                         : std::errc::timed_out);
+  }
+};
+
+std::error_code error_of(context_errc e) {
+  static const context_category& category = *new context_category;  // outlives statics
+  return {static_cast<int>(e), category};
+}
+
+// Shared by all contexts that were cancelled before anybody asked for done.
+channel* closed_channel_of_all() {
+  static channel* const c = [] {
+    channel* made = chan_make(element_of<unit>, 0);
+    chan_close(made);
+    return made;
+  }();
+  return c;
+}
+
+struct cancel_node;
+
+}  // namespace
+
+struct context_node {
+  context_node(context_node* p, cancel_node* c, std::int64_t d) noexcept
+      : parent(p), canceller(c), deadline(d) {
+    if (p != nullptr) {
+      context_retain(p);
+    }
+  }
+  context_node(const context_node&) = delete;
+  context_node& operator=(const context_node&) = delete;
+  virtual ~context_node() = default;
+
+  rt::atomic<std::uint32_t> references{1};
+  context_node* const parent;  // counted
+  cancel_node* const
+      canceller;  // the nearest that can be cancelled: itself or an ancestor; or null
+  const std::int64_t deadline;
+  const void* key = nullptr;
+  void* value = nullptr;
+};
+
+namespace {
+
+cancel_node* canceller_of(context_node* n) { return n == nullptr ? nullptr : n->canceller; }
+
+struct value_node final : context_node {
+  value_node(context_node* p, const void* k, void* v, void (*d)(void*) noexcept) noexcept
+      : context_node(p, canceller_of(p), context_deadline(p)), destroy(d) {
+    key = k;
+    value = v;
+  }
+  ~value_node() override { destroy(value); }
+  void (*const destroy)(void*) noexcept;
+};
+
+struct node_hook : rt::cancel_hook {
+  cancel_node* self = nullptr;
+};
+
+struct cancel_node final : context_node {
+  cancel_node(context_node* p, std::int64_t d) noexcept
+      : context_node(p, this, d), above(canceller_of(p)) {
+    from_parent.self = pin.self = this;
+  }
+  ~cancel_node() override {
+    if (above != nullptr) {
+      above->source.remove(from_parent);
+    }
+    // order: relaxed, nobody else is left
+    if (channel* c = done.load(WEFT_ORDER(CX0, relaxed)); c != nullptr) {
+      chan_release(c);
+    }
+  }
+
+  cancel_node* const above;  // what cancels it, too; kept through `parent`
+  rt::cancel_source source;
+  node_hook from_parent;  // on above's list
+  node_hook pin;          // on its own
+  rt::atomic<std::uint32_t> pinned{0};
+  rt::atomic<channel*> done{nullptr};     // counted; made when asked for
+  rt::atomic<std::uint32_t> finished{0};  // done is closed
+  context_errc error{};  // with cause: written once, before the source is cancelled
+  std::exception_ptr cause;
+  timer of_deadline;  // keeps the node by a reference of its own while it is pending
+  bool has_timer = false;
+  cancel_node** children = nullptr;  // step 3: where hooks put them
+  cancel_node* next = nullptr;       // on that list
+};
+
+bool retain_if_alive(cancel_node* n) {
+  // order: relaxed, validated by the compare-exchange
+  std::uint32_t now = n->references.load(WEFT_ORDER(CX0, relaxed));
+  while (now != 0) {
+    // order: relaxed, the parent's lock and its "called" state keep it from going meanwhile
+    if (n->references.compare_exchange_strong(now, now + 1, WEFT_ORDER(CX0, relaxed),
+                                              WEFT_ORDER(CX0, relaxed))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void parent_cancelled(rt::cancel_hook* h) {
+  cancel_node* child = static_cast<node_hook*>(h)->self;
+  if (retain_if_alive(child)) {
+    child->next = *child->above->children;
+    *child->above->children = child;
+  }
+}
+
+// The goroutine of the deadline leaves the timer alone: it may be on its way into the node still.
+enum class by : std::uint8_t { timer, others };
+
+// Steps 1 to 3. The children that have to follow are put on `children`.
+void cancel_one(cancel_node* n, context_errc error, const std::exception_ptr& cause, by how,
+                cancel_node*& children) {
+  const bool first = n->source.begin([&] {
+    n->error = error;
+    n->cause = cause;
+  });
+  if (!first) {
+    return;
+  }
+  channel* d = nullptr;
+  chan_retain(closed_channel_of_all());
+  // order: CX1 release and acquire of the channel that somebody has made
+  if (!n->done.compare_exchange_strong(d, closed_channel_of_all(), WEFT_ORDER(CX1, release),
+                                       WEFT_ORDER(CX1, acquire))) {
+    chan_release(closed_channel_of_all());
+    chan_close(d);
+  }
+  n->finished.store(1, WEFT_ORDER(CX2, release));  // order: CX2 release to context_error()
+  n->children = &children;
+  n->source.fire_all();
+  if (n->above != nullptr) {
+    n->above->source.remove(n->from_parent);
+  }
+  if (how != by::timer && n->has_timer && n->of_deadline.stop()) {
+    context_release(n);  // the timer's
+  }
+}
+
+void cancel_tree(cancel_node* n, context_errc error, const std::exception_ptr& cause,
+                 by how = by::others) {
+  cancel_node* list = nullptr;
+  cancel_one(n, error, cause, how, list);
+  while (cancel_node* child = list) {
+    list = child->next;
+    cancel_one(child, child->above->error, child->above->cause, by::others, list);
+    context_release(child);
+  }
+}
+
+void release_pin(rt::cancel_hook* h) { context_release(static_cast<node_hook*>(h)->self); }
+
+void keep_until_cancelled(cancel_node* n) {
+  // order: relaxed, the flag alone decides who does it
+  if ((n->above == nullptr && n->deadline == rt::kNever) ||
+      n->pinned.exchange(1, WEFT_ORDER(CX0, relaxed)) != 0) {
+    return;
+  }
+  context_retain(n);
+  n->pin.fire = release_pin;
+  if (!n->source.add(n->pin)) {
+    context_release(n);
+  }
+}
+
+// The child hears of its parent from here on.
+void follow_parent(cancel_node* n) {
+  n->from_parent.fire = parent_cancelled;
+  if (n->above != nullptr && !n->above->source.add(n->from_parent)) {
+    context_error(n->above);  // until the parent's error can be read
+    cancel_tree(n, n->above->error, n->above->cause);
+  }
+}
+
+}  // namespace
+
+void context_retain(context_node* n) noexcept {
+  // order: relaxed, the caller has one already
+  n->references.fetch_add(1, WEFT_ORDER(CX0, relaxed));
+}
+
+void context_release(context_node* n) noexcept {
+  // order: CX3 acq_rel: whoever deletes it sees what the others did
+  while (n != nullptr && n->references.fetch_sub(1, WEFT_ORDER(CX3, acq_rel)) == 1) {
+    context_node* parent = n->parent;
+    delete n;
+    n = parent;
+  }
+}
+
+context_node* context_with_cancel(context_node* parent) {
+  auto* n = new cancel_node(parent, context_deadline(parent));
+  follow_parent(n);
+  return n;
+}
+
+context_node* context_with_deadline(context_node* parent, std::int64_t deadline,
+                                    std::exception_ptr cause) {
+  if (context_deadline(parent) <= deadline) {
+    return context_with_cancel(parent);
+  }
+  auto* n = new cancel_node(parent, deadline);
+  const std::int64_t now = rt::nanotime();
+  if (deadline <= now) {
+    cancel_tree(n, context_errc::deadline_exceeded, cause);
+    return n;
+  }
+  if (deadline != rt::kNever) {
+    n->has_timer = true;
+    context_retain(n);
+    try {
+      n->of_deadline = after_func(std::chrono::nanoseconds(deadline - now), [n, cause] {
+        cancel_tree(n, context_errc::deadline_exceeded, cause, by::timer);
+        context_release(n);
+      });
+    } catch (...) {
+      context_release(n);
+      context_release(n);
+      throw;
+    }
+  }
+  follow_parent(n);
+  return n;
+}
+
+context_node* context_without_cancel(context_node* parent) {
+  return new context_node(parent, nullptr, rt::kNever);
+}
+
+context_node* context_with_value(context_node* parent, const void* key, void* value,
+                                 void (*destroy)(void*) noexcept) {
+  try {
+    return new value_node(parent, key, value, destroy);
+  } catch (...) {
+    destroy(value);
+    throw;
+  }
+}
+
+void context_cancel(context_node* n, std::exception_ptr cause) noexcept {
+  cancel_tree(n->canceller, context_errc::canceled, cause);
+}
+
+channel* context_done(context_node* n) {
+  cancel_node* c = canceller_of(n);
+  if (c == nullptr) {
+    return nullptr;
+  }
+  // order: CX1 acquire of the channel; pairs with whoever put it there
+  channel* d = c->done.load(WEFT_ORDER(CX1, acquire));
+  if (d == nullptr) {
+    channel* made = chan_make(element_of<unit>, 0);
+    // order: CX1 release publishes the channel, failure acquires the other one
+    if (c->done.compare_exchange_strong(d, made, WEFT_ORDER(CX1, release),
+                                        WEFT_ORDER(CX1, acquire))) {
+      d = made;
+      keep_until_cancelled(c);
+    } else {
+      chan_release(made);
+    }
+  }
+  chan_retain(d);
+  return d;
+}
+
+std::error_code context_error(context_node* n) {
+  cancel_node* c = canceller_of(n);
+  if (c == nullptr || !c->source.cancelled()) {
+    return {};
+  }
+  if (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
+    const channel_ref d(context_done(c));
+    chan_recv(d.get(), nullptr);
+  }
+  return error_of(c->error);
+}
+
+std::exception_ptr context_cause(context_node* n) {
+  const std::error_code error = context_error(n);
+  if (!error) {
+    return nullptr;
+  }
+  const std::exception_ptr& cause = n->canceller->cause;
+  return cause != nullptr ? cause : std::make_exception_ptr(std::system_error(error));
+}
+
+std::int64_t context_deadline(const context_node* n) noexcept {
+  return n == nullptr ? rt::kNever : n->deadline;
+}
+
+const void* context_value(const context_node* n, const void* key) noexcept {
+  while (n != nullptr && n->key != key) {
+    n = n->parent;
+  }
+  return n == nullptr ? nullptr : n->value;
+}
+
+// --- after_func ------------------------------------------------------------------------------
+
+struct context_callback : rt::cancel_hook {
+  context_callback(cancel_node* n, void* c, void (*f)(void*), void (*d)(void*) noexcept) noexcept
+      : node(n), closure(c), call(f), destroy(d) {}
+  context_callback(const context_callback&) = delete;
+  context_callback& operator=(const context_callback&) = delete;
+  ~context_callback() {
+    destroy(closure);
+    if (node != nullptr) {
+      context_release(node);
+    }
+  }
+
+  rt::atomic<std::uint32_t> references{2};  // the handle's; the list's, then the goroutine's
+  rt::atomic<std::uint32_t> stopped{0};     // of the background: nobody else decides
+  cancel_node* const node;                  // counted
+  void* const closure;
+  void (*const call)(void*);
+  void (*const destroy)(void*) noexcept;
+};
+
+void callback_retain(context_callback* c) noexcept {
+  // order: relaxed, the caller has one already
+  c->references.fetch_add(1, WEFT_ORDER(CX0, relaxed));
+}
+
+void callback_release(context_callback* c) noexcept {
+  // order: CX4 acq_rel: whoever destroys the callable sees what was done with it
+  if (c->references.fetch_sub(1, WEFT_ORDER(CX4, acq_rel)) == 1) {
+    delete c;
+  }
+}
+
+namespace {
+
+void start_callback(rt::cancel_hook* h) {
+  go([list = callback_ref(static_cast<context_callback*>(h))] {
+    list.get()->call(list.get()->closure);
+  });
+}
+
+}  // namespace
+
+context_callback* context_after(context_node* n, void* closure, void (*call)(void*),
+                                void (*destroy)(void*) noexcept) {
+  cancel_node* node = canceller_of(n);
+  context_callback* c = nullptr;
+  try {
+    c = new context_callback(node, closure, call, destroy);
+  } catch (...) {
+    destroy(closure);
+    throw;
+  }
+  c->fire = start_callback;
+  if (node == nullptr) {
+    callback_release(c);  // never called
+    return c;
+  }
+  context_retain(node);
+  if (!node->source.add(*c)) {
+    start_callback(c);
+  }
+  return c;
+}
+
+bool context_after_stop(context_callback* c) noexcept {
+  if (c->node == nullptr) {
+    return c->stopped.exchange(1, WEFT_ORDER(CX0, relaxed)) == 0;  // order: relaxed, a flag
+  }
+  if (!c->node->source.remove(*c)) {
+    return false;
+  }
+  callback_release(c);
+  return true;
+}
+
+}  // namespace weft::detail
+
+namespace weft::rt {
+
+cancel_source* source_of(detail::context_node* node) noexcept {
+  detail::cancel_node* c = detail::canceller_of(node);
+  return c == nullptr ? nullptr : &c->source;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,61 @@
+// See count_gate.h.
+#include "sync/count_gate.h"
+
+namespace weft::rt {
+
+namespace {
+
+// In the order in which they came.
+[[gnu::noinline]] void wake_all(waiter* newest_first, sleeper* timed) {
+  waiter* list = nullptr;
+  while (waiter* w = newest_first) {
+    newest_first = w->next;
+    w->next = list;
+    list = w;
+  }
+  while (waiter* w = list) {
+    list = w->next;
+    wake(w);
+  }
+  while (sleeper* n = timed) {
+    timed = n->next;
+    rouse(n);
+  }
+}
+
+bool commit(waiter* w, void* gate) { return static_cast<count_gate*>(gate)->push(w); }
+
+}  // namespace
+
+bool add(count_gate& gate, std::int32_t n) {
+  const count_gate::outcome done = gate.add(n);
+  if (done.wake != nullptr || done.rouse != nullptr) [[unlikely]] {
+    wake_all(done.wake, done.rouse);
+  }
+  return !done.negative;
+}
+
+void wait(count_gate& gate, wait_reason reason) {
+  if (!gate.zero()) {
+    waiter w;
+    block(w, commit, &gate, gate.address(), reason);
+  }
+}
+
+bool wait_until(count_gate& gate, wait_reason reason, const wait_limit& limit) {
+  if (limit.none()) {
+    wait(gate, reason);
+    return true;
+  }
+  sleeper n;
+  if (gate.zero() || !gate.push_timed(&n) || sleep_until(n, reason, limit)) {
+    return true;
+  }
+  if (gate.give_up(&n)) {
+    return false;
+  }
+  settle(n, reason);
+  return true;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,106 @@
+// The untyped part of futures: who may store a result, and waiting for it.
+//
+// The result is published by a gate that counts to one (sync/wait_group_core.h). Whoever publishes
+// touches the state no more unless it holds a reference; the last reference destroys it.
+#include <weft/detail/future_state.h>
+
+#include "sched/at_exit.h"
+#include "sync/count_gate.h"
+
+namespace weft::detail {
+
+namespace {
+
+using rt::count_gate;
+
+count_gate& gate_of(std::uint64_t* storage) { return *reinterpret_cast<count_gate*>(storage); }
+static_assert(sizeof(count_gate) == sizeof(std::uint64_t) + 3 * sizeof(void*));
+
+[[noreturn]] void fail(std::future_errc e) { throw std::future_error(e); }
+
+struct publish_later : rt::exit_hook {
+  future_state* state;
+};
+
+void publish_now(rt::exit_hook* h) {
+  auto* p = static_cast<publish_later*>(h);
+  p->state->publish();
+  p->state->release();
+  delete p;
+}
+
+}  // namespace
+
+void future_state::release() noexcept {
+  // order: acq_rel: what others did with the state precedes its end
+  if (__atomic_sub_fetch(&refs_, 1, __ATOMIC_ACQ_REL) != 0) {
+    return;
+  }
+  if (joins_) {
+    rt::wait(gate_of(&gate_), rt::wait_reason::future_wait);
+  }
+  methods_->destroy(this);
+}
+
+void future_state::claim() {
+  // order: acquire pairs with unclaim(); the result itself is published by the gate
+  if (__atomic_exchange_n(&claimed_, true, __ATOMIC_ACQUIRE)) {
+    fail(std::future_errc::promise_already_satisfied);
+  }
+}
+
+void future_state::unclaim() noexcept {
+  __atomic_store_n(&claimed_, false, __ATOMIC_RELEASE);  // order: to the next one's claim
+}
+
+void future_state::publish() noexcept { static_cast<void>(rt::add(gate_of(&gate_), -1)); }
+
+void future_state::publish_at_exit() {
+  auto* later = new publish_later;
+  later->state = this;
+  later->run = publish_now;
+  retain();
+  rt::at_exit(*later);
+}
+
+void future_state::abandon() noexcept {
+  if (__atomic_exchange_n(&claimed_, true, __ATOMIC_ACQUIRE)) {  // order: as in claim()
+    return;
+  }
+  store(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));
+  publish();
+}
+
+void future_state::retrieve() {
+  if (__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: relaxed, only elects
+    fail(std::future_errc::future_already_retrieved);
+  }
+}
+
+// The first one runs it, the others wait for that.
+void future_state::run_deferred() {
+  if (deferred_ &&
+      !__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: only elects
+    methods_->run_deferred(this);
+  }
+}
+
+void future_state::wait() {
+  run_deferred();
+  rt::wait(gate_of(&gate_), rt::wait_reason::future_wait);
+}
+
+std::future_status future_state::wait_until(std::int64_t deadline) {
+  if (deferred_ && !ready()) {
+    return std::future_status::deferred;
+  }
+  return rt::wait_until(gate_of(&gate_), rt::wait_reason::future_wait, {deadline, nullptr})
+             ? std::future_status::ready
+             : std::future_status::timeout;
+}
+
+bool future_state::ready() const noexcept {
+  return gate_of(const_cast<std::uint64_t*>(&gate_)).zero();
+}
+
+}  // namespace weft::detail

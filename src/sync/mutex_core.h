@@ -1,0 +1,322 @@
+// The mutex's protocol: Go's normal and starvation modes over one word and a list.
+//
+//   state: │ waiters, 28 bits │ queue │ starving │ woken │ locked │      list: guarded by the queue bit
+//
+// Problem. A mutex that is handed over in order to whoever waits longest costs a switch per section; one
+// that is free for all starves somebody. Go's answer, kept here: in normal mode one waiter is woken
+// and competes with newcomers, who are running already and mostly win; a waiter that has lost for
+// longer than 1 ms switches to starvation mode, in which the mutex goes from hand to hand.
+//
+//   lock      free: one compare-exchange. Otherwise spin a little, then take the queue bit, enlist
+//             (at the tail, or in front if one has waited before), sleep
+//   unlock    nobody waits, or somebody is awake already: one compare-exchange. Otherwise, *while the
+//             mutex is still held*, take the queue bit, take the first waiter out, and let go of
+//             mutex and queue bit in one step
+//   hand over starving: the same, but the locked bit stays set: the waiter owns it when it wakes
+//   adopt     waiters of a condition variable move to the tail: instead of waking a thousand who
+//             collide here, each is woken by the unlock of the one before
+//
+// M1: after the step that makes the mutex free, or gives it away, unlock() does not touch the object:
+//     the next owner may destroy it. Otherwise unlock() writes into freed memory. Go relies on its
+//     collector here, and on an address-keyed table of sleepers that everybody shares.
+// M2: while waiters are listed, the mutex is locked or starving, or one is awake (woken) and will unlock
+//     later, or somebody holds the queue bit. Otherwise they sleep for ever.
+// M3: starving implies waiters. Otherwise newcomers enlist behind nobody.
+// M4: the list and the count change under the queue bit only.
+//
+// MX1 is the mutual exclusion: the release of each unlock is acquired by the next lock. Steps in between
+//     are read-modify-writes and continue its sequence.
+// MX2 is the queue bit: acquired when taken, released when dropped.
+//
+// One liberty beside Go: the millisecond of starvation counts from the first time a waiter was woken
+// in vain, not from its first sleep, so that those who win at once never read the clock.
+// Rejected: a bare exchange in unlock (the slow path would look at the word afterwards: M1), and
+// enlisting in the commit of the park (a refused commit costs two switches).
+// Go: internal/sync/mutex.go
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "sync/wait_list.h"
+
+namespace weft::rt {
+
+template <class Node>
+class mutex_core {
+ public:
+  constexpr mutex_core() = default;
+
+  // The two inline halves in <weft/mutex.h> are these two.
+  bool lock_fast() {
+    std::uint32_t none = 0;
+    // order: MX1 acquire pairs with the release of every unlock
+    return state_.compare_exchange_strong(none, kLocked, WEFT_ORDER(MX1, acquire),
+                                          WEFT_ORDER(MX0, relaxed));
+  }
+  bool unlock_fast() {
+    std::uint32_t alone = kLocked;
+    // order: MX1 release pairs with the acquire of the next lock
+    return state_.compare_exchange_strong(alone, 0, WEFT_ORDER(MX1, release),
+                                          WEFT_ORDER(MX0, relaxed));
+  }
+
+  // Fails if it is locked, or if somebody is entitled to it. May pass by those who wait. [MU-5]
+  bool try_lock() {
+    // order: MX0 relaxed, validated by the compare-exchange
+    std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+    while (is_free(s)) {
+      // order: MX1 acquire pairs with the release of every unlock
+      if (state_.compare_exchange_strong(s, s | kLocked, WEFT_ORDER(MX1, acquire),
+                                         WEFT_ORDER(MX0, relaxed))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Env: Node& node();               a node that is on no list
+  //      bool can_spin(int round);   and void spin();
+  //      bool sleep(Node&);          until the node is roused; false: not roused before the limit
+  //      void settle(Node&);         after false: it has been taken out, so it will be roused
+  //      bool lost();                woken in vain: for longer than 1 ms by now?
+  //      bool starved();             the same, without having lost again
+  // False: the limit of env came first. [MU-2]
+  template <class Env>
+  bool lock_slow(Env& env) {
+    return contend(env, attempt{});
+  }
+
+  // For a waiter that adopt() brought here and that has been roused: it owns the mutex or competes.
+  template <class Env>
+  void lock_adopted(Env& env, Node& n) {
+    attempt me;
+    if (!owns(env, n, me)) {
+      contend(env, me);
+    }
+  }
+
+  enum class unlocked : std::uint8_t { done, rouse, misuse };
+
+  // Rouse *n, if it says so; touch the mutex no more. [MU-4]
+  [[nodiscard]] unlocked unlock(Node** n) {
+    for (;;) {
+      // order: MX0 relaxed, validated by the compare-exchange
+      std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+      if ((s & kLocked) == 0) {
+        return unlocked::misuse;
+      }
+      if ((s & kStarving) == 0 && (s < kWaiter || (s & kWoken) != 0)) {
+        // order: MX1 release pairs with the acquire of the next lock
+        if (state_.compare_exchange_strong(s, s & ~kLocked, WEFT_ORDER(MX1, release),
+                                           WEFT_ORDER(MX0, relaxed))) {
+          return unlocked::done;
+        }
+      } else if (lock_queue()) {
+        *n = leave_queue(kLocked);
+        return *n != nullptr ? unlocked::rouse : unlocked::done;
+      }
+    }
+  }
+
+  // Appends all of `from`, which are `count`. Returns one to rouse, if nobody else would do so.
+  [[nodiscard]] Node* adopt(wait_list<Node>& from, std::uint32_t count) {
+    while (!lock_queue()) {
+    }
+    list_.append(from);
+    // order: MX0 relaxed: the list is published by the release in leave_queue()
+    state_.fetch_add(count * kWaiter, WEFT_ORDER(MX0, relaxed));
+    return leave_queue(0);
+  }
+
+  bool locked() const {
+    return (state_.load(WEFT_ORDER(MX0, relaxed)) & kLocked) != 0;  // order: MX0 relaxed, a hint
+  }
+
+ private:
+  static constexpr std::uint32_t kLocked = 1;
+  static constexpr std::uint32_t kWoken = 2;     // somebody is awake and will compete
+  static constexpr std::uint32_t kStarving = 4;  // goes from hand to hand
+  static constexpr std::uint32_t kQueue = 8;     // guards the list
+  static constexpr std::uint32_t kWaiter = 16;
+
+  struct attempt {
+    bool awoke = false;     // the woken bit is set on my behalf
+    bool waited = false;    // queues in front
+    bool starving = false;  // asks for starvation mode
+  };
+
+  static constexpr bool is_free(std::uint32_t s) { return (s & (kLocked | kStarving)) == 0; }
+
+  template <class Env>
+  bool contend(Env& env, attempt me) {
+    int round = 0;
+    for (;;) {
+      // order: MX0 relaxed, validated by the compare-exchange
+      std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+      if (is_free(s)) {
+        // order: MX1 acquire pairs with the release of every unlock
+        if (state_.compare_exchange_strong(s, owned(s, me), WEFT_ORDER(MX1, acquire),
+                                           WEFT_ORDER(MX0, relaxed))) {
+          return true;
+        }
+        continue;
+      }
+      if ((s & kStarving) == 0 && env.can_spin(round)) {
+        announce(s, me);
+        env.spin();
+        ++round;
+        continue;
+      }
+      if (me.waited && !me.starving) {
+        me.starving = env.lost();
+      }
+      if (!lock_queue()) {
+        continue;
+      }
+      Node& n = env.node();
+      if (!enlist(n, me)) {
+        return true;  // it became free meanwhile, and is ours
+      }
+      if (!env.sleep(n)) {
+        if (give_up(n)) {
+          return false;
+        }
+        env.settle(n);
+      }
+      if (owns(env, n, me)) {
+        return true;
+      }
+      round = 0;
+    }
+  }
+
+  static std::uint32_t owned(std::uint32_t s, const attempt& me) {
+    return (me.awoke ? s & ~kWoken : s) | kLocked;
+  }
+
+  // Somebody spins who will compete: unlock() need not wake another one.
+  void announce(std::uint32_t s, attempt& me) {
+    if (!me.awoke && (s & kWoken) == 0 && s >= kWaiter &&
+        // order: MX0 relaxed: a promise, no data
+        state_.compare_exchange_strong(s, s | kWoken, WEFT_ORDER(MX0, relaxed),
+                                       WEFT_ORDER(MX0, relaxed))) {
+      me.awoke = true;
+    }
+  }
+
+  // Roused: handed over, or free to compete.
+  template <class Env>
+  bool owns(Env& env, Node& n, attempt& me) {
+    if (n.granted) {
+      if (!env.starved()) {
+        // order: MX0 relaxed: the owner leaves starvation mode; no data
+        state_.fetch_and(~kStarving, WEFT_ORDER(MX0, relaxed));
+      }
+      return true;
+    }
+    me.awoke = true;
+    me.waited = true;
+    return false;
+  }
+
+  bool lock_queue() {
+    // order: MX0 relaxed, validated by the compare-exchange
+    std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+    if ((s & kQueue) != 0) {
+      cpu_pause();
+      return false;
+    }
+    // order: MX2 acquire; pairs with the release of whoever dropped the bit
+    return state_.compare_exchange_strong(s, s | kQueue, WEFT_ORDER(MX2, acquire),
+                                          WEFT_ORDER(MX0, relaxed));
+  }
+
+  // Holding the queue bit, which is dropped. False: the mutex was free, and is the caller's now.
+  bool enlist(Node& n, const attempt& me) {
+    n.granted = false;
+    for (;;) {
+      // order: MX0 relaxed, validated by the compare-exchange
+      std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+      if (is_free(s) && !WEFT_MUTANT("enlist-without-look")) {
+        if (n.linked) {
+          list_.remove(&n);
+        }
+        // order: MX3 acquire pairs with MX1 of unlock; release with MX2 of the next queue holder
+        if (state_.compare_exchange_strong(s, owned(s, me) & ~kQueue, WEFT_ORDER(MX3, acq_rel),
+                                           WEFT_ORDER(MX0, relaxed))) {
+          return false;
+        }
+        continue;
+      }
+      if (!n.linked) {
+        me.waited ? list_.push_front(&n) : list_.push_back(&n);
+      }
+      std::uint32_t to = (s & ~kQueue) + kWaiter;
+      to = me.awoke ? to & ~kWoken : to;
+      to = me.starving ? to | kStarving : to;
+      // order: MX2 release publishes the list to the next holder of the bit
+      if (state_.compare_exchange_strong(s, to, WEFT_ORDER(MX2, release),
+                                         WEFT_ORDER(MX0, relaxed))) {
+        return true;
+      }
+    }
+  }
+
+  // Waited long enough. False: somebody has taken it off the list, and will rouse it.
+  bool give_up(Node& n) {
+    while (!lock_queue()) {
+    }
+    const bool mine = n.linked;
+    if (mine) {
+      list_.remove(&n);
+    }
+    // order: MX0 relaxed: under the queue bit count and starving stand still
+    const std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+    const bool last =
+        mine && s < 2 * kWaiter && (s & kStarving) != 0 && !WEFT_MUTANT("starving-for-nobody");
+    // order: MX2 release publishes the list to the next holder of the bit
+    state_.fetch_sub(kQueue + (mine ? kWaiter : 0) + (last ? kStarving : 0),
+                     WEFT_ORDER(MX2, release));
+    return mine;
+  }
+
+  // Holding the queue bit, drops it, and `also` (the locked bit, or nothing); in starvation mode
+  // the locked bit goes to the first waiter instead. Returns whom to rouse, or null: then somebody
+  // who is awake will unlock later.
+  Node* leave_queue(std::uint32_t also) {
+    Node* n = nullptr;
+    for (;;) {
+      // order: MX0 relaxed, validated by the compare-exchange
+      std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+      const bool hand_over = also != 0 && (s & kStarving) != 0;
+      const bool wake =
+          hand_over || ((s & (kWoken | kStarving)) == 0 && (s & kLocked & ~also) == 0 &&
+                        !(also == 0 && WEFT_MUTANT("adopted-and-forgotten")));
+      if (wake && n == nullptr) {
+        n = list_.pop_front();
+      } else if (!wake && n != nullptr) {
+        list_.push_front(n);
+        n = nullptr;
+      }
+      std::uint32_t to = s & ~(kQueue | (hand_over ? 0 : also));
+      if (n != nullptr) {
+        n->granted = hand_over;
+        to -= kWaiter;
+        to |= hand_over ? 0 : kWoken;
+        to &= hand_over && to < kWaiter ? ~kStarving : ~std::uint32_t{0};
+      }
+      // order: MX2 release pairs with MX1 of the next lock and with the next holder of the bit
+      if (state_.compare_exchange_strong(s, to, WEFT_ORDER(MX2, release),
+                                         WEFT_ORDER(MX0, relaxed))) {
+        if (WEFT_MUTANT("touched-after-unlock")) list_.empty();
+        return n;
+      }
+    }
+  }
+
+  atomic<std::uint32_t> state_{0};
+  wait_list<Node> list_;
+};
+
+}  // namespace weft::rt

@@ -1,0 +1,204 @@
+// weft::pool: a shelf for each P, and one for plain threads and for Ps that came later. [PO-1]
+//
+// All pools are on a list, so that runtime::gc() can let a generation pass in each.
+#include <utility>
+#include <vector>
+
+#include <weft/pool.h>
+
+#include "base/lock.h"
+#include "fiber/sanitizer.h"
+#include "sched/sched_api.h"
+#include "sync/pool_shelf.h"
+
+namespace weft::detail {
+
+namespace {
+
+using shelf = rt::pool_shelf<pool_box>;
+using rt::M;
+
+}  // namespace
+
+struct pool_shelves {
+  explicit pool_shelves(std::size_t procs) : by_p(procs) {}
+
+  // Of the P on which the section runs.
+  shelf& own(const M* mp) {
+    const auto i =
+        mp == nullptr || mp->p == nullptr ? by_p.size() : static_cast<std::size_t>(mp->p->id);
+    return i < by_p.size() ? by_p[i] : common;
+  }
+
+  void (*drop)(pool_box*) noexcept = nullptr;
+  void (*discard)(pool_box*) noexcept = nullptr;
+  std::vector<shelf> by_p;
+  shelf common;
+
+  // -- guarded by the registry
+  pool_shelves* prev = nullptr;
+  pool_shelves* next = nullptr;
+  std::uint64_t trimmed = 0;  // the last round that was here
+  int users = 1;              // the pool, and whoever trims it
+};
+
+namespace {
+
+struct registry {
+  rt::ranked_lock lock{rt::lock_rank::leaf};
+  pool_shelves* first WEFT_GUARDED_BY(lock) = nullptr;
+  std::uint64_t round WEFT_GUARDED_BY(lock) = 0;
+};
+constinit registry all;
+
+// Own shelf first, then the others beginning with the next P; what is left of the older generation
+// of others comes last.
+pool_box* find_full(pool_shelves& s, const M* mp) {
+  shelf& own = s.own(mp);
+  if (pool_box* b = own.get()) {
+    return b;
+  }
+  const std::size_t n = s.by_p.size();
+  const std::size_t start =
+      mp == nullptr || mp->p == nullptr ? 0 : static_cast<std::size_t>(mp->p->id);
+  for (const bool victims : {false, true}) {
+    for (std::size_t i = 1; i <= n; ++i) {
+      if (pool_box* b = s.by_p[(start + i) % n].steal(victims)) {
+        return b;
+      }
+    }
+    if (pool_box* b = s.common.steal(victims)) {
+      return b;
+    }
+  }
+  return nullptr;
+}
+
+void rotate(shelf& one, const pool_shelves& s) {
+  const shelf::dropped gone = one.rotate();
+  for (pool_box* next = gone.full; pool_box* b = next;) {
+    next = b->next;
+    rt::tsan_acquire(b);
+    s.drop(b);
+  }
+  for (pool_box* next = gone.empty; pool_box* b = next;) {
+    next = b->next;
+    rt::tsan_acquire(b);
+    s.discard(b);
+  }
+}
+
+void rotate(pool_shelves& s) {
+  for (shelf& p : s.by_p) {
+    rotate(p, s);
+  }
+  rotate(s.common, s);
+}
+
+void leave(pool_shelves* s) {
+  bool last;
+  {
+    const rt::scoped_lock held(all.lock);
+    last = --s->users == 0;
+  }
+  if (last) {
+    rotate(*s);
+    rotate(*s);
+    delete s;
+  }
+}
+
+// The next pool that this round has not seen, in use until leave(). Null: all seen.
+pool_shelves* next_to_trim(std::uint64_t round) {
+  const rt::scoped_lock held(all.lock);
+  for (pool_shelves* s = all.first; s != nullptr; s = s->next) {
+    if (s->trimmed < round) {
+      s->trimmed = round;
+      ++s->users;
+      return s;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+pool_core::pool_core(void (*drop)(pool_box*) noexcept, void (*discard)(pool_box*) noexcept) {
+  rt::ensure_started();
+  shelves_ = new pool_shelves(static_cast<std::size_t>(rt::sched.proc_count()));
+  shelves_->drop = drop;
+  shelves_->discard = discard;
+  const rt::scoped_lock held(all.lock);
+  shelves_->next = all.first;
+  if (all.first != nullptr) {
+    all.first->prev = shelves_;
+  }
+  all.first = shelves_;
+}
+
+pool_core::~pool_core() {
+  {
+    const rt::scoped_lock held(all.lock);
+    pool_shelves* before = shelves_->prev;
+    pool_shelves* after = shelves_->next;
+    (before == nullptr ? all.first : before->next) = after;
+    if (after != nullptr) {
+      after->prev = before;
+    }
+  }
+  rotate(*shelves_);
+  rotate(*shelves_);
+  leave(shelves_);
+}
+
+pool_box* pool_core::get_full() {
+  M* mp = rt::enter_runtime();
+  pool_box* b = find_full(*shelves_, mp);
+  rt::leave_runtime(mp);
+  if (b != nullptr) {
+    rt::tsan_acquire(b);
+  }
+  return b;
+}
+
+pool_box* pool_core::get_empty() {
+  M* mp = rt::enter_runtime();
+  pool_box* b = shelves_->own(mp).get_empty();
+  rt::leave_runtime(mp);
+  if (b != nullptr) {
+    rt::tsan_acquire(b);
+  }
+  return b;
+}
+
+void pool_core::put_full(pool_box* b) {
+  rt::tsan_release(b);
+  M* mp = rt::enter_runtime();
+  shelves_->own(mp).put(b);
+  rt::leave_runtime(mp);
+}
+
+void pool_core::put_empty(pool_box* b) {
+  rt::tsan_release(b);
+  M* mp = rt::enter_runtime();
+  const bool kept = shelves_->own(mp).put_empty(b);
+  rt::leave_runtime(mp);
+  if (!kept) {
+    shelves_->discard(b);
+  }
+}
+
+// Values' destructors run here, so without the registry's lock.
+void trim_pools() {
+  std::uint64_t round;
+  {
+    const rt::scoped_lock held(all.lock);
+    round = ++all.round;
+  }
+  while (pool_shelves* s = next_to_trim(round)) {
+    rotate(*s);
+    leave(s);
+  }
+}
+
+}  // namespace weft::detail

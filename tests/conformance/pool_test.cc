@@ -1,0 +1,275 @@
+// weft::pool, singleflight and goroutine_local. [PO-1]; Go: sync/pool_test.go, x/sync/singleflight
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/go.h>
+#include <weft/goroutine_local.h>
+#include <weft/pool.h>
+#include <weft/singleflight.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>
+
+#include "support/fixture.h"
+
+namespace {
+
+using weft::test::eventually;
+using weft::test::scaled;
+
+class Pool : public weft::test::over_procs {};
+
+// Go: TestPool. The newest first.
+TEST_P(Pool, LastInFirstOut) {
+  run([] {
+    weft::pool<std::string> p;
+    EXPECT_EQ(p.get(), "") << "a new one";
+    p.put("a");
+    p.put("b");
+    EXPECT_EQ(p.get(), "b");
+    EXPECT_EQ(p.get(), "a");
+    EXPECT_EQ(p.get(), "");
+  });
+}
+
+// Go: TestPoolNew
+TEST_P(Pool, Factory) {
+  run([] {
+    int made = 0;
+    weft::pool<std::unique_ptr<int>> p([&made] { return std::make_unique<int>(++made); });
+    EXPECT_EQ(*p.get(), 1);
+    auto two = p.get();
+    EXPECT_EQ(*two, 2);
+    *two = 42;
+    p.put(std::move(two));
+    EXPECT_EQ(*p.get(), 42);
+    EXPECT_EQ(*p.get(), 3);
+  });
+}
+
+// Go: TestPoolGC. What lies there for two generations is dropped.
+TEST_P(Pool, TwoGenerations) {
+  run([] {
+    auto value = std::make_shared<int>(1);
+    const std::weak_ptr<int> watch = value;
+    weft::pool<std::shared_ptr<int>> p;
+    p.put(std::move(value));
+    weft::detail::trim_pools();
+    EXPECT_FALSE(watch.expired()) << "a victim, still to be had";
+    auto again = p.get();
+    EXPECT_NE(again, nullptr);
+    p.put(std::move(again));
+    weft::detail::trim_pools();
+    weft::detail::trim_pools();
+    EXPECT_TRUE(watch.expired());
+    EXPECT_EQ(p.get(), nullptr);
+  });
+}
+
+TEST_P(Pool, DroppedWithThePool) {
+  run([] {
+    auto value = std::make_shared<int>(1);
+    const std::weak_ptr<int> watch = value;
+    {
+      weft::pool<std::shared_ptr<int>> p;
+      p.put(std::move(value));
+    }
+    EXPECT_TRUE(watch.expired());
+  });
+}
+
+// Go: TestPoolStress. Nobody gets what somebody else holds.
+TEST_P(Pool, NothingTwice) {
+  struct item {
+    std::atomic<bool> held{false};
+  };
+  run([] {
+    weft::pool<std::unique_ptr<item>> p([] { return std::make_unique<item>(); });
+    weft::wait_group wg;
+    const auto work = [&p](int rounds) {
+      for (int i = 0; i < rounds; ++i) {
+        auto x = p.get();
+        ASSERT_FALSE(x->held.exchange(true)) << "two have it";
+        if (i % 8 == 0) weft::gosched();
+        x->held = false;
+        p.put(std::move(x));
+      }
+    };
+    std::thread plain(work, scaled(500, 50));
+    for (int i = 0; i < 8; ++i) wg.go([&] { work(scaled(2000, 100)); });
+    for (int i = 0; i < 10; ++i) {
+      weft::detail::trim_pools();
+      weft::gosched();
+    }
+    wg.wait();
+    plain.join();
+  });
+}
+
+WEFT_OVER_PROCS(Pool);
+
+class Singleflight : public weft::test::over_procs {};
+
+TEST_P(Singleflight, OneCallForAll) {
+  run([] {
+    weft::singleflight<std::string, int> group;
+    std::atomic<int> calls{0}, shared{0}, in{0};
+    weft::wait_group wg;
+    for (int i = 0; i < 10; ++i) {
+      wg.go([&] {
+        ++in;
+        const auto r = group.run("key", [&] {
+          ++calls;
+          EXPECT_TRUE(eventually([&] { return in == 10; }));
+          for (int k = 0; k < 10; ++k) weft::gosched();
+          return 7;
+        });
+        EXPECT_EQ(r.value, 7);
+        shared += r.shared;
+      });
+    }
+    wg.wait();
+    EXPECT_GE(calls, 1);
+    EXPECT_LE(calls, 10);
+    EXPECT_EQ(group.run("key", [] { return 8; }).value, 8) << "not kept";
+    EXPECT_FALSE(group.run("other", [] { return 8; }).shared);
+  });
+}
+
+TEST_P(Singleflight, ExceptionsAndForget) {
+  run([] {
+    weft::singleflight<int, int> group;
+    EXPECT_THROW(group.run(1, []() -> int { throw std::runtime_error("x"); }), std::runtime_error);
+    EXPECT_EQ(group.run(1, [] { return 1; }).value, 1);
+    weft::wait_group wg, gate;
+    std::atomic<bool> inside{false};
+    gate.add(1);
+    wg.go([&] {
+      group.run(2, [&] {
+        inside = true;
+        gate.wait();
+        return 1;
+      });
+    });
+    EXPECT_TRUE(eventually([&] { return inside.load(); }));
+    group.forget(2);
+    EXPECT_EQ(group.run(2, [] { return 2; }).value, 2);
+    gate.done();
+    wg.wait();
+  });
+}
+
+TEST_P(Singleflight, GoexitBreaksThePromise) {
+  run([] {
+    weft::singleflight<int, int> group;
+    weft::wait_group wg;
+    std::atomic<bool> inside{false}, joined{false};
+    wg.go([&] {
+      group.run(1, [&]() -> int {
+        inside = true;
+        EXPECT_TRUE(eventually([&] { return joined.load(); }));
+        for (int i = 0; i < 20; ++i) weft::gosched();
+        weft::goexit();
+      });
+    });
+    EXPECT_TRUE(eventually([&] { return inside.load(); }));
+    joined = true;
+    try {
+      group.run(1, [] { return 5; });
+    } catch (const weft::future_error& e) {
+      EXPECT_EQ(e.code(), weft::future_errc::broken_promise);
+    }
+    wg.wait();
+    EXPECT_EQ(group.run(1, [] { return 6; }).value, 6);
+  });
+}
+
+WEFT_OVER_PROCS(Singleflight);
+
+class GoroutineLocal : public weft::test::over_procs {};
+
+weft::goroutine_local<int> number;
+weft::goroutine_local<std::string> text([] { return std::string("fresh"); });
+
+TEST_P(GoroutineLocal, EveryGoroutineHasItsOwn) {
+  const auto body = [] {
+    *number = 1;
+    weft::wait_group wg;
+    for (int i = 0; i < 20; ++i) {
+      wg.go([i] {
+        EXPECT_EQ(*number, 0);
+        EXPECT_EQ(*text, "fresh");
+        *number = i;
+        text->append(std::to_string(i));
+        for (int k = 0; k < 5; ++k) {
+          weft::gosched();  // elsewhere, perhaps
+          EXPECT_EQ(*number, i);
+          EXPECT_EQ(*text, "fresh" + std::to_string(i));
+        }
+      });
+    }
+    wg.wait();
+    EXPECT_EQ(*number, 1);
+  };
+  run(body);
+  std::thread(body).join();
+}
+
+// Also when children run on this goroutine's stack.
+TEST_P(GoroutineLocal, NotTheJoinersOne) {
+  run([] {
+    *number = 5;
+    weft::thread t([] {
+      EXPECT_EQ(*number, 0);
+      *number = 6;
+    });
+    t.join();
+    EXPECT_EQ(*number, 5);
+  });
+}
+
+// Destroyed when the goroutine ends, the last one first, also by goexit().
+TEST_P(GoroutineLocal, DestroyedAtTheEnd) {
+  static std::string order;
+  struct tracer {
+    char name = '?';
+    ~tracer() { order += name; }
+  };
+  static weft::goroutine_local<tracer> a, b;
+  run([] {
+    for (const bool by_goexit : {false, true}) {
+      order.clear();
+      weft::thread t([by_goexit] {
+        a->name = 'a';
+        b->name = 'b';
+        EXPECT_EQ(order, "");
+        if (by_goexit) weft::goexit();
+      });
+      t.join();
+      EXPECT_EQ(order, "ba");
+    }
+    order.clear();
+    std::thread([] {
+      a->name = 'a';
+      b->name = 'b';
+    }).join();
+    EXPECT_EQ(order, "ba");
+  });
+}
+
+TEST_P(GoroutineLocal, Many) {
+  run([] {
+    std::vector<std::unique_ptr<weft::goroutine_local<int>>> all;
+    for (int i = 0; i < 100; ++i) all.push_back(std::make_unique<weft::goroutine_local<int>>());
+    for (int i = 0; i < 100; ++i) **all[static_cast<std::size_t>(i)] = i;
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(**all[static_cast<std::size_t>(i)], i);
+  });
+}
+
+WEFT_OVER_PROCS(GoroutineLocal);
+
+}  // namespace

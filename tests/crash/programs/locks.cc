@@ -1,0 +1,135 @@
+// Locks that are misused, and goroutines that wait for them for ever.
+#include <cstdio>
+
+#include <weft/condition_variable.h>
+#include <weft/latch.h>
+#include <weft/mutex.h>
+#include <weft/semaphore.h>
+#include <weft/shared_mutex.h>
+#include <weft/weft.h>
+
+#include "crash/programs/program.h"
+
+namespace {
+
+// Go: TestMutexMisuse. It cannot be recovered from.
+template <class F>
+int misuse(F f) {
+  return weft::run([f] {
+    try {
+      f();
+    } catch (...) {
+      std::puts("recovered");
+    }
+    std::puts("went on");
+  });
+}
+
+}  // namespace
+
+CRASH_PROGRAM(mutex_unlock) {
+  return misuse([] {
+    weft::mutex m;
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(mutex_unlock_twice) {
+  return misuse([] {
+    weft::mutex m;
+    m.lock();
+    m.unlock();
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock_read) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.lock_shared();
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock_twice) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.lock();
+    m.unlock();
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock_shared) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.unlock_shared();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock_shared_written) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.lock();
+    m.unlock_shared();
+  });
+}
+CRASH_PROGRAM(shared_mutex_unlock_shared_twice) {
+  return misuse([] {
+    weft::shared_mutex m;
+    m.lock_shared();
+    m.unlock_shared();
+    m.unlock_shared();
+  });
+}
+CRASH_PROGRAM(latch_below_zero) {
+  return misuse([] {
+    weft::latch l(1);
+    l.count_down(2);
+  });
+}
+
+CRASH_PROGRAM(deadlock_mutex) {
+  return weft::run([] {
+    weft::mutex m;
+    m.lock();
+    m.lock();
+  });
+}
+CRASH_PROGRAM(deadlock_read) {
+  return weft::run([] {
+    weft::shared_mutex m;
+    m.lock();
+    m.lock_shared();
+  });
+}
+CRASH_PROGRAM(deadlock_write) {
+  return weft::run([] {
+    weft::shared_mutex m;
+    m.lock_shared();
+    m.lock();
+  });
+}
+CRASH_PROGRAM(deadlock_cond) {
+  return weft::run([] {
+    weft::mutex m;
+    weft::condition_variable cv;
+    weft::unique_lock<weft::mutex> l(m);
+    cv.wait(l);
+  });
+}
+CRASH_PROGRAM(deadlock_semaphore) {
+  return weft::run([] {
+    weft::binary_semaphore s(0);
+    s.acquire();
+  });
+}
+
+// A child that runs on its joiner's stack panics: the joiner's handler is not its own.
+CRASH_PROGRAM(panic_in_place) {
+  return misuse([] {
+    weft::thread u([] { throw 42; });
+    u.join();
+  });
+}

@@ -1,0 +1,331 @@
+// Exhaustive model of sync/mutex_core.h and sync/cond_core.h.
+//
+// At most one is inside, and sees what those before it did. Nobody sleeps for ever. Whoever gets the
+// mutex as the last one may destroy it, although the unlock that let him in has not returned.
+#include <gtest/gtest.h>
+#include <memory>
+
+#include "model/sleepers.h"
+#include "sync/cond_core.h"
+#include "sync/mutex_core.h"
+
+namespace weft::model {
+namespace {
+
+using core = rt::mutex_core<sleeper>;
+using condition = rt::cond_core<sleeper>;
+
+struct state {
+  core m;
+  lock_world who[3];
+  rt::cell<int> inside;  // race-checked: two at a time are found
+  int entered = 0;
+
+  bool lock(int i) { return m.lock_fast() || m.lock_slow(who[i]); }
+  void unlock() {
+    if (m.unlock_fast()) return;
+    sleeper* n = nullptr;
+    const core::unlocked how = m.unlock(&n);
+    check(how != core::unlocked::misuse, "unlock says that it was not locked");
+    check((how == core::unlocked::rouse) == (n != nullptr), "rouse whom?");
+    if (n != nullptr) n->event.wake();
+  }
+  void section() {
+    inside.set(inside.get() + 1);
+    ++entered;
+  }
+  void enter(int i) {
+    check(lock(i), "lock() without a limit gave up");
+    section();
+    unlock();
+  }
+};
+
+void quiet(state* s) {
+  check(s->m.try_lock(), "left locked, or somebody is still entitled to it");
+  check(s->m.unlock_fast(), "left with waiters or marks");
+}
+
+void contended(world& w, int threads, const std::function<void(state*)>& prepare) {
+  auto* s = w.make<state>();
+  prepare(s);
+  static const char* const kNames[] = {"t0", "t1", "t2"};
+  for (int i = 0; i < threads; ++i) w.thread(kNames[i], [=] { s->enter(i); });
+  w.finally([=] {
+    check(s->inside.get() == threads, "somebody never got in");
+    quiet(s);
+  });
+}
+
+void two(world& w) {
+  contended(w, 2, [](state*) {});
+}
+void three(world& w) {
+  contended(w, 3, [](state*) {});
+}
+void spinning(world& w) {
+  contended(w, 3, [](state* s) { s->who[2].spins = 1; });
+}
+void starving(world& w) {
+  contended(w, 3, [](state* s) { s->who[1].losing = s->who[2].losing = true; });
+}
+
+// One is woken in vain first: a newcomer passes it by. Then it asks for the hand-over.
+void passed_by(world& w) {
+  auto* s = w.make<state>();
+  s->who[1].losing = true;
+  check(s->m.lock_fast(), "not free");
+  w.thread("owner", [=] {
+    s->section();
+    s->unlock();
+    s->enter(0);
+  });
+  w.thread("waiter", [=] { s->enter(1); });
+  w.finally([=] { quiet(s); });
+}
+
+// The last one destroys it.
+void destroyed(world& w) {
+  auto* s = w.make<state>();
+  check(s->m.lock_fast(), "not free");
+  w.thread("owner", [=] {
+    s->section();
+    s->unlock();
+  });
+  w.thread("barger", [=] { s->enter(2); });
+  w.thread("heir", [=] {
+    check(s->lock(1), "gave up");
+    const bool last = s->entered == 2;
+    s->section();
+    s->unlock();
+    if (last) std::destroy_at(&s->m);
+  });
+}
+
+// One gives up at any moment; what it was given meanwhile is not lost.
+void hurry(world& w) {
+  auto* s = w.make<state>();
+  s->who[1].hurry = true;
+  auto* got = w.make<int>(0);
+  check(s->m.lock_fast(), "not free");
+  w.thread("owner", [=] {
+    s->section();
+    s->unlock();
+  });
+  w.thread("hurried", [=] {
+    if (!s->lock(1)) return;
+    ++*got;
+    s->section();
+    s->unlock();
+  });
+  w.thread("patient", [=] { s->enter(2); });
+  w.finally([=] {
+    check(s->inside.get() == 2 + *got, "sections");
+    quiet(s);
+  });
+}
+
+void hurry_and_starve(world& w) {
+  auto* s = w.make<state>();
+  s->who[0].hurry = s->who[0].losing = true;
+  check(s->m.lock_fast(), "not free");
+  w.thread("owner", [=] {
+    s->section();
+    s->unlock();
+    s->enter(1);
+  });
+  w.thread("hurried", [=] {
+    if (!s->lock(0)) return;
+    s->section();
+    s->unlock();
+  });
+  w.finally([=] { quiet(s); });
+}
+
+void trying(world& w) {
+  auto* s = w.make<state>();
+  w.thread("a", [=] { s->enter(0); });
+  w.thread("b", [=] { s->enter(1); });
+  w.thread("trier", [=] {
+    if (!s->m.try_lock()) return;
+    s->section();
+    s->unlock();
+  });
+  w.finally([=] { quiet(s); });
+}
+
+// --- condition variables ----------------------------------------------------------------------
+
+struct waiting : state {
+  condition cv;
+  rt::cell<int> condition_holds;
+  int notified = 0;
+
+  // As condition_variable::wait(). False: the limit came first.
+  bool wait(int i, sleeper& n, bool timed = false) {
+    cv.push(&n, timed);
+    unlock();
+    bool woken = true;
+    if (timed) {
+      woken = n.event.sleep_for(1) || !cv.give_up(&n);
+      cv.leave();
+      if (!woken) {
+        check(lock(i), "gave up");
+        return false;
+      }
+    }
+    n.event.sleep();
+    m.lock_adopted(who[i], n);
+    return true;
+  }
+  void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
+    if (list.empty()) return;
+    if (sleeper* n = m.adopt(list, count)) n->event.wake();
+  }
+  void notify_one() {
+    if (sleeper* n = cv.take_one()) {
+      rt::wait_list<sleeper> one;
+      one.push_back(n);
+      pass_on(one, 1);
+    }
+  }
+  void notify_all() {
+    condition::taken all = cv.take_all();
+    pass_on(all.list, all.count);
+  }
+  void wait_until_it_holds(int i) {
+    check(lock(i), "gave up");
+    while (condition_holds.get() == 0) {
+      sleeper& n = who[i].node();
+      wait(i, n);
+    }
+    section();
+    unlock();
+  }
+  void make_it_hold(int i, bool inside_lock) {
+    check(lock(i), "gave up");
+    condition_holds.set(1);
+    if (inside_lock) notify_all();
+    unlock();
+    if (!inside_lock) notify_all();
+  }
+};
+
+void notify_inside(world& w) {
+  auto* s = w.make<waiting>();
+  w.thread("waiter 0", [=] { s->wait_until_it_holds(0); });
+  w.thread("waiter 1", [=] { s->wait_until_it_holds(1); });
+  w.thread("notifier", [=] { s->make_it_hold(2, true); });
+  w.finally([=] {
+    check(s->inside.get() == 2, "a waiter was forgotten");
+    check(s->cv.quiet(), "the condition variable is not quiet");
+    quiet(s);
+  });
+}
+
+void notify_outside(world& w) {
+  auto* s = w.make<waiting>();
+  w.thread("waiter", [=] { s->wait_until_it_holds(0); });
+  w.thread("notifier", [=] { s->make_it_hold(2, false); });
+  w.finally([=] {
+    check(s->inside.get() == 1, "a waiter was forgotten");
+    quiet(s);
+  });
+}
+
+// Everybody has been notified: the notifier destroys it, whether they have returned or not.
+void destroyed_after_notify(world& w) {
+  auto* s = w.make<waiting>();
+  check(s->m.lock_fast(), "not free");
+  auto* timed_out = w.make<int>(0);
+  w.thread("waiter", [=] {
+    sleeper& n = s->who[0].node();
+    if (!s->wait(0, n, true)) ++*timed_out;
+    s->section();
+    s->unlock();
+  });
+  w.thread("notifier", [=] {
+    check(s->lock(1), "gave up");
+    s->notify_all();
+    s->unlock();
+    while (!s->cv.quiet()) rt::cpu_pause();
+    std::destroy_at(&s->cv);
+  });
+  w.finally([=] { quiet(s); });
+}
+
+void one_by_one(world& w) {
+  auto* s = w.make<waiting>();
+  w.thread("waiter", [=] { s->wait_until_it_holds(0); });
+  w.thread("notifier", [=] {
+    check(s->lock(1), "gave up");
+    s->condition_holds.set(1);
+    s->notify_one();
+    s->unlock();
+  });
+  w.finally([=] {
+    check(s->inside.get() == 1, "a waiter was forgotten");
+    quiet(s);
+  });
+}
+
+// Without a mutex around it, as condition_variable_any sees it: two come while one notifies.
+void bare(world& w) {
+  auto* s = w.make<waiting>();
+  for (int i = 0; i < 2; ++i) {
+    w.thread(i == 0 ? "waiter 0" : "waiter 1", [=] {
+      sleeper& n = s->who[i].node();
+      s->cv.push(&n, false);
+      n.event.sleep();
+    });
+  }
+  w.thread("notifier", [=] {
+    for (int left = 2; left != 0; rt::cpu_pause()) {
+      while (sleeper* n = s->cv.take_one()) {
+        n->event.wake();
+        --left;
+      }
+    }
+  });
+  w.finally([=] { check(s->cv.quiet(), "not quiet"); });
+}
+
+const protocol kMutex{
+    "mutex",
+    {"sync/mutex_core.h", "sync/wait_list.h"},
+    {},
+    {
+        {"two", {.preemptions = 3}, two},
+        {"three", {.preemptions = 3, .old_loads = 1}, three},
+        {"spinning", {.preemptions = 3, .old_loads = 1}, spinning},
+        {"starving", {.preemptions = 3, .old_loads = 1}, starving},
+        {"passed by", {.preemptions = 3}, passed_by},
+        {"destroyed", {.preemptions = 3, .old_loads = 0}, destroyed},
+        {"hurry", {.preemptions = 2, .old_loads = 0}, hurry},
+        {"hurry and starve", {.preemptions = 3, .old_loads = 1}, hurry_and_starve},
+        {"trying", {.preemptions = 2, .old_loads = 0}, trying},
+        {"notify inside", {.preemptions = 2, .old_loads = 1}, notify_inside},
+        {"notify outside", {.preemptions = 3, .old_loads = 1}, notify_outside},
+    },
+};
+const enrol_protocol kMutexEnrolled(kMutex);
+
+const protocol kCondition{
+    "condition",
+    {"sync/cond_core.h"},
+    {},
+    {
+        {"notify inside", {.preemptions = 2, .old_loads = 1}, notify_inside},
+        {"notify outside", {.preemptions = 3, .old_loads = 1}, notify_outside},
+        {"destroyed after notify", {.preemptions = 3, .old_loads = 1}, destroyed_after_notify},
+        {"one by one", {.preemptions = 2, .old_loads = 1}, one_by_one},
+        {"bare", {.preemptions = 2, .old_loads = 1}, bare},
+    },
+};
+const enrol_protocol kConditionEnrolled(kCondition);
+
+TEST(Model, Mutex) { expect_all_mutants_caught(kMutex); }
+TEST(Model, Condition) { expect_all_mutants_caught(kCondition); }
+
+}  // namespace
+}  // namespace weft::model
