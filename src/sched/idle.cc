@@ -135,7 +135,7 @@ void wake_p_slow() {
   start_m_unlock(pp, /*spinning=*/true);
 }
 
-// In a crowd of timers the deputy wakes within a quarter of a millisecond and takes a share of what is
+// In a crowd of timers the deputy wakes within 0.3 ms and takes a share of what is
 // still to be done. Then only others' work is worth a wake-up.
 static bool deputy_suffices(M* mp) {
   if (!mp->has_deputy) {

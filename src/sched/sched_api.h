@@ -107,9 +107,9 @@ void hand_off_p(P* pp);
 void arm_timer(M* mp, timer_event& e);
 // Runs what is due on mp's P, or everywhere if time has woken mp. Runs on: g0.
 void run_own_timers(M* mp);
-// Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. Waits for the crowd, if
-// there is one (timer_set::slack). True: something ran.
-bool run_timers(M* mp, P* victim, std::int64_t* now);
+// Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. If there is a crowd, not
+// before most of it is due (timer_set::slack), unless told so. True: something ran.
+bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too = false);
 // When the next timer is due on any P, or a little before; kNever if there is none.
 std::int64_t earliest_timer();
 // mp sleeps until the result: it becomes the watcher if there is none, or none for so early a time.

@@ -114,26 +114,20 @@ void arm_timer(M* mp, timer_event& e) {
   }
 }
 
-std::int64_t earliest_timer() {
-  std::int64_t first = kNever;
-  const std::int32_t n = sched.proc_count();
-  for (std::int32_t i = 0; i < n; ++i) {
-    const std::int64_t next = sched.p(i)->timers.next();
-    first = next < first ? next : first;
-  }
-  return first;
-}
-
 namespace {
 
-// When pp's timers should be run: when the next one is due, or a little later where there is a crowd.
+// When to run pp's timers: when the next one is due, or a little later where there is a crowd. Whoever
+// is awake does so somewhat before a sleeper would be woken for it.
 std::int64_t wake_time(const P* pp) { return time_after(pp->timers.next(), pp->timers.slack()); }
+std::int64_t run_time(const P* pp) {
+  return time_after(pp->timers.next(), pp->timers.slack() / 4 * 3);
+}
 
-std::int64_t wake_time() {
+std::int64_t earliest(std::int64_t (*time_of)(const P*)) {
   std::int64_t first = kNever;
   const std::int32_t n = sched.proc_count();
   for (std::int32_t i = 0; i < n; ++i) {
-    const std::int64_t next = wake_time(sched.p(i));
+    const std::int64_t next = time_of(sched.p(i));
     first = next < first ? next : first;
   }
   return first;
@@ -147,8 +141,12 @@ bool watcher_comes_soon(const P* victim, std::int64_t now) {
 
 }  // namespace
 
-bool run_timers(M* mp, P* victim, std::int64_t* now) {
-  const std::int64_t next = wake_time(victim);
+std::int64_t earliest_timer() {
+  return earliest([](const P* pp) { return pp->timers.next(); });
+}
+
+bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too) {
+  const std::int64_t next = crowd_too ? victim->timers.next() : run_time(victim);
   if (next == kNever) {
     return false;
   }
@@ -158,12 +156,10 @@ bool run_timers(M* mp, P* victim, std::int64_t* now) {
   if (*now < next) {
     return false;
   }
-  // What is woken shall not overflow the ring: it would wait behind everybody in the global queue.
-  const std::uint32_t queued = mp->p->runq.size();
-  if (queued > kRunQueueSize / 2) {
-    return false;
-  }
-  timer_run run(mp, kRunQueueSize - queued);
+  // Many at once shall not overflow the ring: they would wait behind everybody in the global queue.
+  constexpr std::uint32_t kAtLeast = 16;
+  const std::uint32_t room = kRunQueueSize - mp->p->runq.size();
+  timer_run run(mp, room > kAtLeast ? room : kAtLeast);
   bool ran = false;
   P* pp = mp->p;
   const bool wakes_nobody = pp->wakes_nobody;
@@ -187,7 +183,7 @@ void run_own_timers(M* mp) {
   if (mp->timer_is_due) {
     mp->timer_is_due = false;
     for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
-      run_timers(mp, sched.p(i), &now);
+      run_timers(mp, sched.p(i), &now, /*crowd_too=*/true);  // or each P's would have its own times
     }
     if (mp->has_deputy) {
       find_timer_watcher();  // if the deputy wakes too late for what is next
@@ -231,7 +227,7 @@ std::int64_t watch_timers(M* mp) {
     set_watched_until(kNever);
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in somebody_must_watch()
-  const std::int64_t until = wake_time();
+  const std::int64_t until = earliest(wake_time);
   if (until == kNever) {
     return kNever;
   }
@@ -239,7 +235,7 @@ std::int64_t watch_timers(M* mp) {
   if (!vacant && until >= watched_until() && time < watched_until()) {  // else it should be awake
     return be_deputy(mp);
   }
-  if (until <= time) {
+  if (earliest(run_time) <= time) {
     // Without an idle P: whoever lets one go looks himself.
     P* pp = idle_p_get();
     if (pp == nullptr) {
@@ -274,7 +270,7 @@ bool stop_watching_timers(M* mp) {
 
 void find_timer_watcher() {
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in somebody_must_watch()
-  const std::int64_t first = wake_time();
+  const std::int64_t first = earliest(wake_time);
   const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {
     return;

@@ -32,6 +32,7 @@ struct timer_event {
 
   // -- the set's
   timer_event* next = nullptr;
+  timer_event* ahead = nullptr;  // one of the next few: prefetched, never looked at, may be gone
   timer_event** link = nullptr;  // what points at this event in its list
   // 0: idle; a set: pending there; a set + 1: due, fires or fired; 2: being started again.
   atomic<std::uintptr_t> where{0};

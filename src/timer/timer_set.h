@@ -219,16 +219,18 @@ class timer_set {
 
   // At the end of a run.
   void look_ahead() {
-    constexpr unsigned kSlots = 16;              // 262 us
+    constexpr unsigned kSlots = 18;              // 295 us
+    constexpr unsigned kCrowd = 8;               // events in that time
     constexpr std::int64_t kSlackEach = 16'000;  // ns per event: about what a wake-up costs
+    constexpr std::int64_t kMostSlack = kSlots * kSlackEach;
     const std::int64_t overdue = wheel_.next_due();
     if (overdue != kNever) {
       set_next(overdue);
       return;
     }
-    const unsigned n = wheel_.crowd(next(), kSlots, kSlots);
+    const unsigned n = wheel_.crowd(next(), kSlots, kCrowd);
     // order: relaxed, a hint
-    slack_.store(n > 2 ? n * kSlackEach : 0, WEFT_ORDER(TN0, relaxed));
+    slack_.store(n == kCrowd ? kMostSlack : n > 2 ? n * kSlackEach : 0, WEFT_ORDER(TN0, relaxed));
   }
 
   bool fires_elsewhere(const timer_event& e, const void* self) const {

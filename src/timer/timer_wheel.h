@@ -53,6 +53,12 @@ class timer_wheel {
     if (s.first == nullptr || e.when < s.earliest) {
       s.earliest = e.when;
     }
+    if (level == 1) {
+      trail& t = trails_[digit];
+      e.ahead = t.last[t.turn];
+      t.last[t.turn] = &e;
+      t.turn = (t.turn + 1) % kAhead;
+    }
     push(&s.first, e);
     used_[level][digit / 64] |= std::uint64_t{1} << digit % 64;
   }
@@ -84,6 +90,7 @@ class timer_wheel {
     now_ = now;
     timer_event* rest = open_slot(top, digit);
     while (timer_event* e = rest) {
+      __builtin_prefetch(e->ahead, 1);
       rest = e->next;
       if (e->when <= now) {
         e->next = due;
@@ -160,6 +167,15 @@ class timer_wheel {
   struct slot {
     timer_event* first;
     std::int64_t earliest;  // WH2
+  };
+
+  // Events lie on stacks that nobody has touched for long, and a list is walked one cache miss after the
+  // other. So each event of level 1, through which all must pass, knows the one that will be met
+  // kAhead steps later.
+  static constexpr unsigned kAhead = 6;
+  struct trail {
+    timer_event* last[kAhead];
+    unsigned turn;
   };
 
   static constexpr unsigned shift_of(unsigned level) { return BaseBits + level * LevelBits; }
@@ -257,6 +273,7 @@ class timer_wheel {
   timer_event** due_end_ = &due_;
   std::uint64_t used_[kLevels][kWords] = {};  // a set bit: something may be in the slot
   slot slots_[kLevels][kSlots] = {};
+  trail trails_[kSlots] = {};
 };
 
 }  // namespace weft::rt

@@ -97,7 +97,7 @@ TEST_P(Timers, FireWhileGoroutinesFollowEachOther) {
   run([] {
     std::atomic<bool> stop{false};
     weft::wait_group wg;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 400; ++i) {  // more than fit into a ring
       wg.go([&stop] {
         while (!stop) weft::gosched();
       });
