@@ -101,7 +101,7 @@ TEST_P(TimeOrder, ItsAbsenceIsReported) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, TimeOrder, testing::Values("after_func", "reset", "timer"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& edge) { return std::string(edge.param); });
 
 }  // namespace
 
