@@ -30,12 +30,7 @@ std::size_t own_index() {
 struct pool_shelves {
   explicit pool_shelves(std::size_t procs) : by_p(procs) {}
 
-  // Of the P on which the section runs.
-  shelf& own(const M* mp) {
-    const auto i =
-        mp == nullptr || mp->p == nullptr ? by_p.size() : static_cast<std::size_t>(mp->p->id);
-    return i < by_p.size() ? by_p[i] : common;
-  }
+  shelf& at(std::size_t i) { return i < by_p.size() ? by_p[i] : common; }
 
   void (*drop)(pool_box*) noexcept = nullptr;
   void (*discard)(pool_box*) noexcept = nullptr;
