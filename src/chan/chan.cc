@@ -19,8 +19,10 @@ namespace weft::rt {
 
 namespace {
 
-// Pauses double from one to this many: a few microseconds in all.
-constexpr unsigned kLongestPause = 32;
+// Pauses double from the first to the last. The first is about a microsecond: whoever looks more often
+// takes the line away from those who work with it, and slows them down by a factor of ten.
+constexpr unsigned kFirstPause = 32;
+constexpr unsigned kLastPause = 128;
 
 bool unlock_channel(waiter*, void* c) {
   static_cast<channel*>(c)->unlock();
@@ -41,6 +43,8 @@ void blocked_changes(channel* c, int change) {
   }
 }
 
+constexpr bool over_aligned(std::size_t align) { return align > __STDCPP_DEFAULT_NEW_ALIGNMENT__; }
+
 chan_status closed_seen(channel* c) {
   tsan_acquire(c->closed_address());
   return chan_status::closed;
@@ -49,7 +53,7 @@ chan_status closed_seen(channel* c) {
 }  // namespace
 
 bool chan_lock::spin() {
-  for (unsigned pauses = 1; pauses <= kLongestPause; pauses *= 2) {
+  for (unsigned pauses = kFirstPause; pauses <= kLastPause; pauses *= 2) {
     for (unsigned i = 0; i < pauses; ++i) {
       cpu_pause();
     }
@@ -76,14 +80,11 @@ void block_for_ever(wait_reason reason) {
   }
 }
 
-chan_status chan_send_until(channel* c, void* value, const wait_limit& limit) {
-  const unseen here;
+namespace {
+
+// With the lock, having found that the value cannot be sent at once.
+[[gnu::noinline]] chan_status wait_to_send(channel* c, void* value, const wait_limit& limit) {
   for (;;) {
-    c->lock();
-    const chan_status s = c->send(value);
-    if (s != chan_status::blocked) {
-      return s;
-    }
     waiter w;
     chan_waiter n(&w, value);
     c->enqueue_sender(&n);
@@ -102,18 +103,17 @@ chan_status chan_send_until(channel* c, void* value, const wait_limit& limit) {
       case chan_outcome::retry: break;
       case chan_outcome::waiting: fatal("a sender was woken by nobody");
     }
+    c->lock();
+    const chan_status s = c->send(value);
+    if (s != chan_status::blocked) {
+      return s;
+    }
   }
 }
 
-chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
-  const unseen here;
+// The same for a receiver.
+[[gnu::noinline]] chan_status wait_to_recv(channel* c, void* to, const wait_limit& limit) {
   for (;;) {
-    about_to_look(c);
-    c->lock();
-    const chan_status s = c->recv(to);
-    if (s != chan_status::blocked) {
-      return s == chan_status::closed ? closed_seen(c) : s;
-    }
     waiter w;
     chan_waiter n(&w, to);
     c->enqueue_receiver(&n);
@@ -139,7 +139,33 @@ chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
       case chan_outcome::retry: break;
       case chan_outcome::waiting: fatal("a receiver was woken by nobody");
     }
+    about_to_look(c);
+    c->lock();
+    const chan_status s = c->recv(to);
+    if (s != chan_status::blocked) {
+      return s == chan_status::closed ? closed_seen(c) : s;
+    }
   }
+}
+
+}  // namespace
+
+chan_status chan_send_until(channel* c, void* value, const wait_limit& limit) {
+  const unseen here;
+  c->lock();
+  const chan_status s = c->send(value);
+  return s != chan_status::blocked ? s : wait_to_send(c, value, limit);
+}
+
+chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
+  const unseen here;
+  about_to_look(c);
+  c->lock();
+  const chan_status s = c->recv(to);
+  if (s == chan_status::done) [[likely]] {
+    return s;
+  }
+  return s == chan_status::closed ? closed_seen(c) : wait_to_recv(c, to, limit);
 }
 
 channel* chan_make(const detail::element_type& type, std::size_t capacity, chan_hook* hook) {
@@ -147,9 +173,10 @@ channel* chan_make(const detail::element_type& type, std::size_t capacity, chan_
   if (capacity > PTRDIFF_MAX || (type.size != 0 && capacity > kMost / type.size)) {
     throw panic_error("makechan: size out of range");
   }
-  const std::size_t align = type.align > alignof(channel) ? type.align : alignof(channel);
-  const std::size_t offset = (sizeof(channel) + align - 1) / align * align;
-  void* memory = ::operator new(offset + capacity * type.size, std::align_val_t(align));
+  const std::size_t offset = (sizeof(channel) + type.align - 1) / type.align * type.align;
+  const std::size_t bytes = offset + capacity * type.size;
+  void* memory = over_aligned(type.align) ? ::operator new(bytes, std::align_val_t(type.align))
+                                          : ::operator new(bytes);
   return ::new (memory) channel(type, capacity, static_cast<std::byte*>(memory) + offset, hook);
 }
 
@@ -179,6 +206,8 @@ using rt::chan_status;
 
 namespace {
 
+constexpr rt::wait_limit kNoLimit{};
+
 chan_end end_of(chan_status s) { return static_cast<chan_end>(s); }
 static_assert(chan_end::done == static_cast<chan_end>(chan_status::done) &&
               chan_end::closed == static_cast<chan_end>(chan_status::closed) &&
@@ -187,14 +216,18 @@ static_assert(chan_end::done == static_cast<chan_end>(chan_status::done) &&
 void destroy_channel(channel* c) noexcept {
   {
     const rt::unseen here;
-    c->drain([c](void* slot) { c->values.destroy(slot); });
+    c->drain([c](void* slot) { c->values().destroy(slot); });
   }
   if (c->hook != nullptr && c->hook->released != nullptr) {
     c->hook->released(c->hook);
   }
-  const std::size_t align = c->align > alignof(channel) ? c->align : alignof(channel);
+  const std::size_t align = c->align;
   c->~channel();
-  ::operator delete(c, std::align_val_t(align));
+  if (rt::over_aligned(align)) {
+    ::operator delete(c, std::align_val_t(align));
+  } else {
+    ::operator delete(c);
+  }
 }
 
 }  // namespace
@@ -222,14 +255,14 @@ bool chan_send(channel* c, void* value) {
   if (c == nullptr) [[unlikely]] {
     rt::block_for_ever(rt::wait_reason::chan_send_nil);
   }
-  return rt::chan_send_until(c, value, {}) == chan_status::done;
+  return rt::chan_send_until(c, value, kNoLimit) == chan_status::done;
 }
 
 bool chan_recv(channel* c, void* to) {
   if (c == nullptr) [[unlikely]] {
     rt::block_for_ever(rt::wait_reason::chan_receive_nil);
   }
-  return rt::chan_recv_until(c, to, {}) == chan_status::done;
+  return rt::chan_recv_until(c, to, kNoLimit) == chan_status::done;
 }
 
 chan_end chan_try_send(channel* c, void* value) {

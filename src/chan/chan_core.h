@@ -27,7 +27,7 @@
 //   elements                    receive(to, from)   into a receiver's frame
 //                               store(slot, from)   into the ring
 //                               take(to, slot)      out of it; the slot is empty afterwards
-//                               slot(i)
+//                               slot(i), plain() (moving never throws)
 //   met(waiter*), passed(slot)  for TSan: a partner was found waiting; a value passed by the ring
 //
 // Go: runtime/chan.go
@@ -155,10 +155,7 @@ class chan_core {
       return chan_status::done;
     }
     if (node* sender = take_out(senders_)) {
-      unlock();
-      Env::met(sender->who);
-      finisher f{sender, chan_outcome::done};
-      elements_.receive(to, sender->value);
+      take_over(sender, to);
       return chan_status::done;
     }
     if (closed_.get()) {
@@ -221,6 +218,7 @@ class chan_core {
   std::size_t size() const { return count_.get(); }
   std::size_t capacity() const { return capacity_; }
   void* closed_address() { return &closed_; }
+  const elements& values() const { return elements_; }
 
  private:
   // Lets a partner go on, also if the move throws.
@@ -277,9 +275,14 @@ class chan_core {
   }
 
   void put(void* value) {
-    unlocker u{this};
-    elements_.store(tail(), value);
-    u.locked = nullptr;
+    void* slot = tail();
+    if (elements_.plain()) [[likely]] {
+      elements_.store(slot, value);
+    } else {
+      unlocker u{this};
+      elements_.store(slot, value);
+      u.locked = nullptr;
+    }
     count_.set(count_.get() + 1);
   }
 
@@ -290,7 +293,7 @@ class chan_core {
   }
 
   // To a receiver that waits, so that the ring is empty.
-  void hand_over(node* receiver, void* value) {
+  [[gnu::noinline]] void hand_over(node* receiver, void* value) {
     Env::met(receiver->who);
     if constexpr (Env::kTracksRing) {  // as if it had passed by the ring
       if (capacity_ != 0) {
@@ -305,10 +308,21 @@ class chan_core {
     f.outcome = chan_outcome::done;
   }
 
+  // From a sender that waits, while the ring is empty.
+  [[gnu::noinline]] void take_over(node* sender, void* to) {
+    unlock();
+    Env::met(sender->who);
+    finisher f{sender, chan_outcome::done};
+    elements_.receive(to, sender->value);
+  }
+
   void recv_from_ring(void* to) {
-    {
+    void* slot = elements_.slot(head_.get());
+    if (elements_.plain()) [[likely]] {
+      elements_.take(to, slot);
+    } else {
       unlocker u{this};
-      elements_.take(to, elements_.slot(head_.get()));
+      elements_.take(to, slot);
       u.locked = nullptr;
     }
     advance();
@@ -320,7 +334,7 @@ class chan_core {
   }
 
   // A sender waited for the room there is now: his value goes to the tail, in his turn. keeps CH-c
-  void refill() {
+  [[gnu::noinline]] void refill() {
     node* sender = nullptr;
     node* failed = nullptr;
     while ((sender = take_out(senders_)) != nullptr) {

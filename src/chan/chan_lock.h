@@ -51,9 +51,6 @@ class chan_lock {
   }
 
   void unlock() {
-#ifdef WEFT_LOCK_RANK
-    note_lock_released(lock_rank::chan);
-#endif
     if (WEFT_MUTANT("unlock-forgotten")) return;
     // order: CL1 release publishes the channel to the next holder; pairs with take()
     word_.store(kFree, WEFT_COMMIT_ORDER(CL1, release));
@@ -76,7 +73,8 @@ class chan_lock {
 
   static void entered() {
 #ifdef WEFT_LOCK_RANK
-    note_lock_acquired(lock_rank::chan, /*waits=*/false);  // select backs out instead of waiting
+    note_lock_acquired(lock_rank::chan);  // which other locks are held? It is not counted itself:
+    note_lock_released(lock_rank::chan);  // it belongs to the goroutine, which may change threads
 #endif
   }
 

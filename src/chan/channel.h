@@ -48,6 +48,7 @@ class chan_elements {
   chan_elements(const detail::element_type& type, std::byte* ring) noexcept
       : ring_(ring), size_(type.size), type_(type.receive != nullptr ? &type : nullptr) {}
 
+  bool plain() const { return type_ == nullptr; }
   void* slot(std::size_t i) const { return ring_ + i * size_; }
 
   void receive(void* to, void* from) const {
@@ -138,15 +139,12 @@ namespace weft::detail {
 
 struct channel : rt::chan_core<rt::chan_env> {
   channel(const element_type& type, std::size_t capacity, std::byte* ring, rt::chan_hook* h)
-      : chan_core(capacity, rt::chan_elements(type, ring)),
-        values(type, ring),
-        hook(h),
-        align(type.align) {}
+      : chan_core(capacity, rt::chan_elements(type, ring)), hook(h), align(type.align) {}
 
-  rt::chan_elements values;  // constant after construction
-  rt::chan_hook* hook;
-  std::size_t align;
-  alignas(64) rt::atomic<std::size_t> handles{1};  // apart from what senders and receivers write
+  // constant after construction
+  rt::chan_hook* const hook;
+  const std::size_t align;
+  rt::atomic<std::size_t> handles{1};
 };
 
 }  // namespace weft::detail

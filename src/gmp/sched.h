@@ -19,6 +19,7 @@
 #include "gmp/global_queue.h"
 #include "gmp/idle_state.h"
 #include "gmp/m.h"
+#include "gmp/nap.h"
 #include "gmp/p.h"
 #include "gmp/p_table.h"
 #include "gmp/stop_gate.h"
@@ -39,6 +40,7 @@ struct sched_state {
 
   // -- the idle protocol's counters, on a line of their own
   idle_state idle;
+  nap dozer;
 
   // -- guarded by lock
   alignas(64) ranked_lock lock{lock_rank::sched};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <pthread.h>
 
+#include "base/asymmetric_fence.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "os/cpu.h"
@@ -47,6 +48,7 @@ void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
   sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
   sched.cpus = affinity_cpus();
+  init_asymmetric_fence();
   using entry = p_table<P>::entry;
   static_assert(sizeof(entry) == sizeof(P*));  // fresh memory, all zero: null pointers
   void* table = reserve(sizeof(entry) * (std::size_t{kMaxProcs} + 1));

@@ -43,8 +43,11 @@ void announce_end(M* mp, P* pp, G* gp) {
     return;
   }
   joiner->transition<g_status::waiting, g_status::runnable>();
-  queue_put(mp, pp, joiner, /*next=*/true);
-  wake_p(pp);
+  if (queue_put(mp, pp, joiner, /*next=*/true)) {
+    wake_p_for_next(pp);
+  } else {
+    wake_p(pp);
+  }
 }
 
 // Takes it off the M.

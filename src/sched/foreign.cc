@@ -64,6 +64,7 @@ void inject(G* gp) {
   P* pp = idle_p_get_for_work();
   if (pp == nullptr) {
     sched.lock.unlock();
+    sched.dozer.poke_fenced();
     return;
   }
   start_m_unlock(pp, /*spinning=*/false);

@@ -27,19 +27,20 @@ bool overflow(P* pp, G* gp) {
 
 }  // namespace
 
-void queue_put(M* mp, P* pp, G* gp, bool next) {
+bool queue_put(M* mp, P* pp, G* gp, bool next) {
   WEFT_DCHECK(gp->in(g_status::runnable), "queue_put of a goroutine that is not runnable");
   if (next && !chaos_coin(mp)) {
     gp = pp->runq.put_next(gp);
     if (gp == nullptr) {
-      return;
+      return true;
     }
   }
   while (!pp->runq.push(gp)) [[unlikely]] {
       if (overflow(pp, gp)) {
-        return;
+        break;
       }
     }
+  return false;
 }
 
 }  // namespace weft::rt

@@ -20,8 +20,11 @@ void wake(waiter* w) {
   if (mp == nullptr || mp->p == nullptr) {
     inject(gp);
   } else {
-    queue_put(mp, mp->p, gp, /*next=*/true);
-    wake_p(mp->p);
+    if (queue_put(mp, mp->p, gp, /*next=*/true)) {
+      wake_p_for_next(mp->p);
+    } else {
+      wake_p(mp->p);
+    }
   }
   leave_runtime(mp);
 }

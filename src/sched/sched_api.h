@@ -19,7 +19,8 @@ void ensure_started();
 // queue.cc -------------------------------------------------------------------------------------
 // Puts a runnable G on pp, as its next one or at the tail; overflow goes to the global queue.
 // Requires: the caller owns pp.
-void queue_put(M* mp, P* pp, G* gp, bool next);
+// True: it is next, and displaced nobody.
+bool queue_put(M* mp, P* pp, G* gp, bool next);
 
 // The next one on pp: runnext, in the same time slice, or the oldest of the ring. Two goroutines that
 // hand over to each other are one slice that never ends, and would starve everybody else here; so
@@ -60,7 +61,18 @@ G* spin_for_work(M* mp);
 // New work is visible: start somebody if nobody looks for work and a P is idle. [SP-5]
 void wake_p_slow();
 inline void wake_p(const P* pp) {
-  if (!pp->wakes_nobody && sched.idle.claim_wake()) [[unlikely]] {
+  if (pp->wakes_nobody) {
+    return;
+  }
+  if (sched.idle.claim_wake()) [[unlikely]] {
+    wake_p_slow();
+  } else {
+    sched.dozer.poke();
+  }
+}
+// The same for a goroutine that is next on pp and will mostly run here: gmp/nap.h.
+inline void wake_p_for_next(const P* pp) {
+  if (!pp->wakes_nobody && !sched.dozer.will_look() && sched.idle.claim_wake()) [[unlikely]] {
     wake_p_slow();
   }
 }

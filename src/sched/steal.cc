@@ -102,6 +102,61 @@ G* steal_work(M* mp) {
   return nullptr;
 }
 
+namespace {
+
+// How often the other Ps have switched, modulo 2^32.
+std::uint32_t switches_of_others(const M* mp) {
+  std::uint32_t sum = 0;
+  const std::int32_t n = sched.proc_count();
+  for (std::int32_t i = 0; i < n; ++i) {
+    const P* pp = sched.p(i);
+    // order: SW0 relaxed, two readings of the owners' counters
+    sum += pp != mp->p ? pp->switches.load(WEFT_ORDER(SW0, relaxed)) : 0;
+  }
+  return sum;
+}
+
+// How long a nap may be: until the next timer, at most.
+std::int64_t nap_time() {
+  const std::int64_t next = earliest_timer();
+  if (next == kNever) {
+    return nap::kLongest;
+  }
+  const std::int64_t left = next - nanotime();
+  return left < nap::kLongest ? left : nap::kLongest;
+}
+
+// Nothing to steal, but the others switch all the time: they hand over to each other. Stays near, but
+// asleep (gmp/nap.h). *dozed: it was worth it.
+G* doze(M* mp, std::uint32_t switched, bool* dozed) {
+  constexpr std::int32_t kHandOvers = 16;  // in one nap
+  const auto they_switch = [mp, &switched] {
+    const std::uint32_t before = switched;
+    switched = switches_of_others(mp);
+    return static_cast<std::int32_t>(switched - before) >= kHandOvers;
+  };
+  if (!they_switch() || interrupted(mp) || !sched.dozer.begin()) {
+    return nullptr;
+  }
+  *dozed = true;
+  G* gp = steal_work(mp);
+  while (gp == nullptr && !interrupted(mp)) {
+    const std::int64_t time = nap_time();
+    if (time <= 0) {
+      break;
+    }
+    sched.dozer.sleep(time);
+    gp = steal_work(mp);
+    if (!they_switch()) {
+      break;
+    }
+  }
+  sched.dozer.end();  // and whoever stops spinning looks everywhere
+  return gp;
+}
+
+}  // namespace
+
 G* spin_for_work(M* mp) {
   if (G* gp = steal_work(mp)) {
     return gp;
@@ -111,6 +166,7 @@ G* spin_for_work(M* mp) {
     return nullptr;
   }
   const std::int64_t until = nanotime() + kSpinTime;
+  const std::uint32_t switched = switches_of_others(mp);
   while (!interrupted(mp) && !processors_are_busy() && nanotime() < until) {
     pause_for_a_while();
     if (G* gp = steal_work(mp)) {
@@ -118,8 +174,14 @@ G* spin_for_work(M* mp) {
       return gp;
     }
   }
-  mp->futile_spins += mp->futile_spins < kFutile ? 1 : 0;
-  return nullptr;
+  bool dozed = false;
+  G* gp = doze(mp, switched, &dozed);
+  if (gp != nullptr || dozed) {
+    mp->futile_spins = 0;
+  } else if (mp->futile_spins < kFutile) {
+    ++mp->futile_spins;
+  }
+  return gp;
 }
 
 }  // namespace weft::rt

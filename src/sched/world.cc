@@ -94,6 +94,7 @@ void request_stop_locked(P* own) WEFT_REQUIRES(sched.lock) {
     set_attention(sched.p(i), WEFT_MUTANT("stop-asks-nobody") ? 0 : 1);
     busy += is_stopped(sched.p(i)) ? 0 : 1;
   }
+  sched.dozer.poke_fenced();  // who dozes would look only at the end of its nap
   sched.gate.close(busy);
 }
 

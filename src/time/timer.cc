@@ -57,7 +57,7 @@ std::int64_t due_in(std::int64_t ns) { return rt::time_after(rt::nanotime(), ns)
 bool exchange_time(timer_word& w, std::int64_t due, timer_word* before) {
   *before = load(w);
   while (is_time(*before)) {
-    // order: TH1 acquire, as load(), for the failure: g++ 12 wants no less for the success
+    // order: TH1 acquire on failure, as load(); on success only because g++ wants no less
     if (shared(w).compare_exchange_weak(*before, word_of(due), WEFT_ORDER(TH1, acquire),
                                         WEFT_ORDER(TH1, acquire))) {
       return true;

@@ -86,7 +86,6 @@ TEST_P(ChanTimed, LimitsRaceWithPartners) {
     for (const std::size_t capacity : {0, 2}) {
       const chan<int> c(capacity);
       std::atomic<long> sent{0}, received{0};
-      std::atomic<bool> over{false};
       weft::wait_group senders, receivers;
       for (int p = 0; p < 4; ++p) {
         senders.go([&, p] {
@@ -153,8 +152,9 @@ TEST_P(ChanTimed, SelectLimitsRaceWithPartners) {
           open = v.has_value();
           received += open ? 1 : 0;
         };
-        for (int i = 0; open; ++i) {
-          select(recv(b, take), recv(a, take), timeout(std::chrono::microseconds((i + p) % 30)));
+        int i = 0;
+        while (open) {
+          select(recv(b, take), recv(a, take), timeout(std::chrono::microseconds((i++ + p) % 30)));
         }
       });
     }

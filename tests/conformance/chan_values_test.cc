@@ -1,4 +1,5 @@
 // Channels of all kinds of values: what can be moved can be sent. Throwing moves, lifetimes.
+#include <any>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <weft/chan.h>
 #include <weft/go.h>
@@ -122,6 +124,24 @@ TEST_P(ChanValues, OverAligned) {
   });
 }
 
+// Go: TestChanSendInterface; fixedbugs/issue13169
+TEST_P(ChanValues, AnyAndVariant) {
+  run([] {
+    through_all_ways<std::any>(
+        [](int i) { return i % 2 == 0 ? std::any(i) : std::any(std::to_string(i)); },
+        [](std::any& v, int i) {
+          if (i % 2 == 0) {
+            ASSERT_EQ(std::any_cast<int>(v), i);
+          } else {
+            ASSERT_EQ(std::any_cast<std::string>(v), std::to_string(i));
+          }
+        });
+    through_all_ways<std::variant<int, std::string>>(
+        [](int i) { return std::variant<int, std::string>(std::to_string(i)); },
+        [](auto& v, int i) { ASSERT_EQ(std::get<1>(v), std::to_string(i)); });
+  });
+}
+
 TEST_P(ChanValues, ChannelsOfChannels) {
   run([] {
     const chan<chan<int>> requests;
@@ -201,10 +221,13 @@ void throws_at(std::size_t capacity, int fuse, bool receiver_first) {
     c.send(fragile(100));
     c.close();
     wg.wait();
-    EXPECT_LE(sender_saw + receiver_saw, 1);
+    // No SCOPED_TRACE here: it belongs to the thread, and this goroutine changes threads.
+    const std::string where =
+        "capacity " + std::to_string(capacity) + " fuse " + std::to_string(fuse);
+    EXPECT_LE(sender_saw + receiver_saw, 1) << where;
     // Each value that was sent comes once, but the one that broke between two frames.
-    EXPECT_EQ(received, sent + 1 - (capacity == 0 ? receiver_saw.load() : 0));
-    EXPECT_GE(sender_saw + sent, 4);
+    EXPECT_EQ(received, sent + 1 - (capacity == 0 ? receiver_saw.load() : 0)) << where;
+    EXPECT_GE(sender_saw + sent, 4) << where;
   }
   EXPECT_EQ(fragile::alive, 0) << "something leaks";
 }
@@ -213,7 +236,6 @@ TEST_P(ChanValues, ThrowingMoves) {
   run([] {
     for (const std::size_t capacity : {0, 1, 2}) {
       for (int fuse = 0; fuse < 12; ++fuse) {
-        SCOPED_TRACE("capacity " + std::to_string(capacity) + " fuse " + std::to_string(fuse));
         throws_at(capacity, fuse, true);
         throws_at(capacity, fuse, false);
       }

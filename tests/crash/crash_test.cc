@@ -284,6 +284,29 @@ TEST(Deadlock, Main) {
                         frame("weft::wait_group::wait"), frame("\\(anonymous\\)::wait_forever")}));
   EXPECT_EQ(count(o.err, "goroutine "), 1u) << o.err;
 }
+// Go: TestSimpleDeadlock and its kin, by wait reason
+TEST(Deadlock, Channels) {
+  const auto waits = [](const char* program, std::string_view reason) {
+    EXPECT_CRASH(run_program(program), join({kAsleep, "goroutine 1 \\[", reason, "\\]:\n"}));
+  };
+  waits("deadlock_chan_receive", "chan receive");
+  waits("deadlock_chan_send", "chan send");
+  waits("deadlock_nil_chan_receive", "chan receive \\(nil chan\\)");
+  waits("deadlock_nil_chan_send", "chan send \\(nil chan\\)");
+  waits("deadlock_select", "select");
+  waits("deadlock_select_no_cases", "select \\(no cases\\)");
+}
+// Go: TestRuntimePanicWithRuntimeError, the channel's part
+TEST(Panic, Channels) {
+  const auto says = [](const char* program, std::string_view text) {
+    EXPECT_CRASH(run_program(program),
+                 join({"^panic: ", text, "\n\ngoroutine 1 \\[running\\]:\n"}));
+  };
+  says("panic_send_on_closed", "send on closed channel");
+  says("panic_close_of_closed", "close of closed channel");
+  says("panic_close_of_nil", "close of nil channel");
+  says("panic_chan_size", "makechan: size out of range");
+}
 TEST(Deadlock, EverybodyIsListed) {
   const outcome o = run_program("deadlock_two");
   EXPECT_CRASH(o, kAsleep);

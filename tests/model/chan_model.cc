@@ -36,6 +36,7 @@ struct env {
 
   struct elements {
     value* ring;
+    static bool plain() { return true; }
     void* slot(std::size_t i) const { return &ring[i]; }
     static void receive(void* to, void* from) {
       static_cast<value*>(to)->set(static_cast<value*>(from)->get());
@@ -314,6 +315,13 @@ void close_sender(world& w, std::size_t capacity) {
   w.finally([=] { check(s->sent == s->received, "lost, or invented"); });
 }
 
+// A sender that waits when the channel is closed is refused.
+void close_waiting_sender(world& w) {
+  state* s = make(w, 0);
+  w.thread("sender", [=] { check(s->send(s->c[0], 1) == chan_status::closed, "sent to nobody"); });
+  w.thread("closer", [=] { check(s->c[0].close(), "closed already"); });
+}
+
 // Two channels, a value for each; one select takes one, the other one stays for the next.
 void select_one(world& w) {
   state* s = make(w, 0);
@@ -430,6 +438,7 @@ const protocol kProtocol{
         {"close, buffered sender",
          {.preemptions = 1, .old_loads = 2},
          [](world& w) { close_sender(w, 1); }},
+        {"close, waiting sender", {.preemptions = 2}, close_waiting_sender},
         {"select one", {.preemptions = 2}, select_one},
         {"select both", {.preemptions = 2}, select_both},
         {"select itself", {.preemptions = 2}, select_self},
