@@ -226,3 +226,7 @@ struct std::hash<weft::thread_id> {
     return std::hash<std::uint64_t>()(id.value_);
   }
 };
+
+// The rest of the family: promise, future, async, packaged_task; task_group.
+#include <weft/future.h>
+#include <weft/task_group.h>

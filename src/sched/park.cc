@@ -30,7 +30,9 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   if (gp != nullptr && this_thread_exits()) [[unlikely]] {
     gp = nullptr;  // in exit() a goroutine's thread, too, can only sleep as a thread
   }
-  w.gp = gp;
+  if (w.gp != gp) {
+    w.gp = gp;  // a wait with a limit has set it, before somebody else could look at it
+  }
   tsan_release(object);
   if (gp == nullptr) {
     block_thread(w, commit, arg);

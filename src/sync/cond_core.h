@@ -88,8 +88,9 @@ class cond_core {
 
   // A timed waiter will not touch the object any more.
   void leave() {
-    // order: CV0 relaxed: it continues the sequence of this thread's own last release
-    state_.fetch_sub(kTimed, WEFT_ORDER(CV0, relaxed));
+    // order: release pairs with quiet(): this very step precedes the end of the object. Without a label,
+    // since models do not see the end of an atomic
+    state_.fetch_sub(kTimed, std::memory_order_release);
   }
 
   // Nobody will touch the object any more, as far as those are concerned who have been notified.

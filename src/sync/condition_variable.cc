@@ -2,6 +2,7 @@
 #include <weft/condition_variable.h>
 #include <weft/go.h>
 
+#include "fiber/sanitizer.h"
 #include "sched/at_exit.h"
 #include "sync/cond_core.h"
 #include "sync/lock_env.h"
@@ -119,6 +120,9 @@ bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
   }
   return sleep_until_notified(c, n, deadline);
 }
+
+void cond::quiet_begin() noexcept { rt::tsan_ignore_begin(); }
+void cond::quiet_end() noexcept { rt::tsan_ignore_end(); }
 
 void cond::drain() noexcept {
   while (!core_of(this).quiet()) {

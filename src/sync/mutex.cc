@@ -49,6 +49,9 @@ bool lock_env::lost() {
 bool lock_env::starved() const { return since_ != 0 && nanotime() - since_ > kStarvation; }
 
 bool lock_contended(mutex_words& m, const wait_limit& limit) {
+  if (m.try_lock()) {
+    return true;  // before anything is set up for a sleep
+  }
   lock_env env(wait_reason::mutex_lock, limit);
   return m.lock_slow(env);
 }

@@ -47,7 +47,8 @@ class mutex_core {
  public:
   constexpr mutex_core() = default;
 
-  // The two inline halves in <weft/mutex.h> are these two.
+  // The two inline halves in <weft/mutex.h> are these two. They do not look at the word first: a load
+  // that has to wait for the compare-exchange before it costs as much as another one.
   bool lock_fast() {
     std::uint32_t none = 0;
     // order: MX1 acquire pairs with the release of every unlock
@@ -106,7 +107,7 @@ class mutex_core {
       if ((s & kLocked) == 0) {
         return unlocked::misuse;
       }
-      if ((s & kStarving) == 0 && (s < kWaiter || (s & kWoken) != 0)) {
+      if (leaves_alone(s)) {
         // order: MX1 release pairs with the acquire of the next lock
         if (state_.compare_exchange_strong(s, s & ~kLocked, WEFT_ORDER(MX1, release),
                                            WEFT_ORDER(MX0, relaxed))) {
@@ -147,6 +148,10 @@ class mutex_core {
   };
 
   static constexpr bool is_free(std::uint32_t s) { return (s & (kLocked | kStarving)) == 0; }
+  // Locked, and who unlocks it need wake nobody.
+  static constexpr bool leaves_alone(std::uint32_t s) {
+    return (s & (kLocked | kStarving)) == kLocked && (s < kWaiter || (s & kWoken) != 0);
+  }
 
   template <class Env>
   bool contend(Env& env, attempt me) {

@@ -1,13 +1,12 @@
 // weft::pool: a shelf for each P, and one for plain threads and for Ps that came later. [PO-1]
 //
 // All pools are on a list, so that runtime::gc() can let a generation pass in each.
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 #include <weft/pool.h>
 
 #include "base/lock.h"
-#include "fiber/sanitizer.h"
 #include "sched/sched_api.h"
 #include "sync/pool_shelf.h"
 
@@ -16,19 +15,22 @@ namespace weft::detail {
 namespace {
 
 using shelf = rt::pool_shelf<pool_box>;
-using rt::M;
+
+// Where to look first: a hint, the shelf's own bit does the rest.
+std::size_t own_index() {
+  rt::M* mp = rt::enter_runtime();
+  const std::size_t i =
+      mp == nullptr || mp->p == nullptr ? SIZE_MAX : static_cast<std::size_t>(mp->p->id);
+  rt::leave_runtime(mp);
+  return i;
+}
 
 }  // namespace
 
 struct pool_shelves {
   explicit pool_shelves(std::size_t procs) : by_p(procs) {}
 
-  // Of the P on which the section runs.
-  shelf& own(const M* mp) {
-    const auto i =
-        mp == nullptr || mp->p == nullptr ? by_p.size() : static_cast<std::size_t>(mp->p->id);
-    return i < by_p.size() ? by_p[i] : common;
-  }
+  shelf& at(std::size_t i) { return i < by_p.size() ? by_p[i] : common; }
 
   void (*drop)(pool_box*) noexcept = nullptr;
   void (*discard)(pool_box*) noexcept = nullptr;
@@ -53,14 +55,13 @@ constinit registry all;
 
 // Own shelf first, then the others beginning with the next P; what is left of the older generation
 // of others comes last.
-pool_box* find_full(pool_shelves& s, const M* mp) {
-  shelf& own = s.own(mp);
-  if (pool_box* b = own.get()) {
+pool_box* find_full(pool_shelves& s) {
+  const std::size_t own = own_index();
+  if (pool_box* b = s.at(own).get()) {
     return b;
   }
   const std::size_t n = s.by_p.size();
-  const std::size_t start =
-      mp == nullptr || mp->p == nullptr ? 0 : static_cast<std::size_t>(mp->p->id);
+  const std::size_t start = own < n ? own : 0;
   for (const bool victims : {false, true}) {
     for (std::size_t i = 1; i <= n; ++i) {
       if (pool_box* b = s.by_p[(start + i) % n].steal(victims)) {
@@ -78,12 +79,10 @@ void rotate(shelf& one, const pool_shelves& s) {
   const shelf::dropped gone = one.rotate();
   for (pool_box* next = gone.full; pool_box* b = next;) {
     next = b->next;
-    rt::tsan_acquire(b);
     s.drop(b);
   }
   for (pool_box* next = gone.empty; pool_box* b = next;) {
     next = b->next;
-    rt::tsan_acquire(b);
     s.discard(b);
   }
 }
@@ -151,39 +150,14 @@ pool_core::~pool_core() {
   leave(shelves_);
 }
 
-pool_box* pool_core::get_full() {
-  M* mp = rt::enter_runtime();
-  pool_box* b = find_full(*shelves_, mp);
-  rt::leave_runtime(mp);
-  if (b != nullptr) {
-    rt::tsan_acquire(b);
-  }
-  return b;
-}
+pool_box* pool_core::get_full() { return find_full(*shelves_); }
 
-pool_box* pool_core::get_empty() {
-  M* mp = rt::enter_runtime();
-  pool_box* b = shelves_->own(mp).get_empty();
-  rt::leave_runtime(mp);
-  if (b != nullptr) {
-    rt::tsan_acquire(b);
-  }
-  return b;
-}
+pool_box* pool_core::get_empty() { return shelves_->at(own_index()).get_empty(); }
 
-void pool_core::put_full(pool_box* b) {
-  rt::tsan_release(b);
-  M* mp = rt::enter_runtime();
-  shelves_->own(mp).put(b);
-  rt::leave_runtime(mp);
-}
+void pool_core::put_full(pool_box* b) { shelves_->at(own_index()).put(b); }
 
 void pool_core::put_empty(pool_box* b) {
-  rt::tsan_release(b);
-  M* mp = rt::enter_runtime();
-  const bool kept = shelves_->own(mp).put_empty(b);
-  rt::leave_runtime(mp);
-  if (!kept) {
+  if (!shelves_->at(own_index()).put_empty(b)) {
     shelves_->discard(b);
   }
 }
