@@ -85,7 +85,9 @@ namespace {
 // With the lock, having found that the value cannot be sent at once.
 [[gnu::noinline]] chan_status wait_to_send(channel* c, void* value, const wait_limit& limit) {
   for (;;) {
+    wait_claim claim;  // while n is listed
     waiter w;
+    w.claim = limit.none() ? nullptr : &claim;
     chan_waiter n(&w, value);
     c->enqueue_sender(&n);
     if (limit.none()) [[likely]] {
@@ -114,7 +116,9 @@ namespace {
 // The same for a receiver.
 [[gnu::noinline]] chan_status wait_to_recv(channel* c, void* to, const wait_limit& limit) {
   for (;;) {
+    wait_claim claim;  // while n is listed
     waiter w;
+    w.claim = limit.none() ? nullptr : &claim;
     chan_waiter n(&w, to);
     c->enqueue_receiver(&n);
     blocked_changes(c, 1);

@@ -4,6 +4,7 @@
 // published, by the thread itself.
 #include "sched/timed.h"
 
+#include "base/fatal.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
@@ -17,7 +18,6 @@ struct timed_wait : timer_event, cancel_hook {
   timed_wait(waiter& who, commit_fn publish, void* publish_arg, const wait_limit& until)
       : w(&who), commit(publish), arg(publish_arg), limit(until) {}
 
-  wait_claim own_claim;
   waiter* w;
   commit_fn commit;
   void* arg;
@@ -122,10 +122,8 @@ wait_end block_until(waiter& w, commit_fn commit, void* arg, void* object, wait_
     block(w, commit, arg, object, reason);
     return wait_end::woken;
   }
+  WEFT_CHECK(w.claim != nullptr, "a wait with a limit needs a claim");
   timed_wait t(w, commit, arg, limit);
-  if (w.claim == nullptr) {
-    w.claim = &t.own_claim;
-  }
   if (this_thread_exits()) {
     w.gp = nullptr;
     if (limit.deadline != kNever) {

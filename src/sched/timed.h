@@ -21,9 +21,11 @@ struct wait_limit {
   bool none() const { return deadline == kNever && source == nullptr; }
 };
 
-// As block(), but ends at the limit, too. Sets w.claim, unless it has one already (a select whose
-// nodes share it). A limit in the past still looks at the commit
-// first: if that refuses, the result is `woken`.
+// As block(), but ends at the limit, too. A limit in the past still looks at the commit first: if that
+// refuses, the result is `woken`.
+//
+// Requires: w.claim is set, unless there is no limit, and lives as long as anybody can find w: not in a
+// frame below this one, because the object may list w for a while after this has returned.
 //
 // On timed_out and cancelled the object may still list w: the caller takes it off, under the
 // object's lock, before w goes out of scope. A waker that meets w meanwhile fails to take() it.

@@ -19,6 +19,8 @@ void wait_for_limit(rt::wait_reason reason, const rt::wait_limit& limit) {
   if (limit.none()) {
     rt::block(w, publish_nothing, nullptr, &w, reason);
   }
+  rt::wait_claim claim;
+  w.claim = &claim;
   rt::block_until(w, publish_nothing, nullptr, &w, reason, limit);
 }
 

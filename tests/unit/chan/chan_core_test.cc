@@ -23,6 +23,8 @@ std::atomic<long> allocations{0};
 
 }  // namespace
 
+// A sanitizer has its own.
+#if !WEFT_TEST_TSAN && !WEFT_TEST_ASAN
 // NOLINTBEGIN: counted, and otherwise as ever
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
@@ -32,6 +34,7 @@ std::atomic<long> allocations{0};
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 // NOLINTEND
+#endif
 
 namespace weft::rt {
 namespace {

@@ -30,7 +30,9 @@ class Timed : public weft::test::over_procs {};
 class gate {
  public:
   wait_end pass(const wait_limit& limit) {
+    wait_claim claim;
     waiter w;
+    w.claim = &claim;
     const wait_end end = block_until(w, enlist, this, &lock_, wait_reason::semacquire, limit);
     if (end != wait_end::woken) {
       leave(w);
