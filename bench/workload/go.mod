@@ -1,3 +1,3 @@
 module weft/bench
 
-go 1.21
+go 1.23

@@ -5,11 +5,15 @@
 // A program is called as `NAME PROCS SIZE...` and prints one line `METRIC VALUE` per figure. The Go
 // twins do the same through workload/report/report.go; keep the two in step.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <sys/resource.h>
 #include <time.h>
+#include <vector>
 
 namespace bench {
 
@@ -38,6 +42,33 @@ inline void report(const char* metric, double value) { std::printf("%s %.4f\n", 
 
 inline void report_per_op(const char* metric, std::int64_t since_ns, long ops) {
   report(metric, static_cast<double>(now_ns() - since_ns) / static_cast<double>(ops));
+}
+
+// METRIC_p50 and METRIC_p99 of the values; there must be one.
+inline void report_percentiles(const std::string& metric, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](std::size_t percent) { return values[(values.size() - 1) * percent / 100]; };
+  report((metric + "_p50").c_str(), at(50));
+  report((metric + "_p99").c_str(), at(99));
+}
+
+// Arithmetic of which each step needs the one before, about a nanosecond each.
+inline std::uint64_t work(std::uint64_t x, long steps) {
+  for (long i = 0; i < steps; i++) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    asm volatile("" : "+r"(x));  // or the compiler could merge steps
+  }
+  return x;
+}
+
+// The processor time that the process has had, all threads together.
+inline double cpu_ms() {
+  rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  const auto ms = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) / 1e3;
+  };
+  return ms(u.ru_utime) + ms(u.ru_stime);
 }
 
 // A field of /proc/self/status in bytes: VmRSS is what is resident, VmPTE the page tables, which

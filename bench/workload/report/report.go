@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -31,6 +33,31 @@ func Value(metric string, value float64) { fmt.Printf("%s %.4f\n", metric, value
 // PerOp prints the time since start divided by ops, in nanoseconds.
 func PerOp(metric string, start time.Time, ops int) {
 	Value(metric, float64(time.Since(start).Nanoseconds())/float64(ops))
+}
+
+// Percentiles prints metric_p50 and metric_p99 of the values, which it sorts; there must be one.
+func Percentiles(metric string, values []float64) {
+	sort.Float64s(values)
+	at := func(percent int) float64 { return values[(len(values)-1)*percent/100] }
+	Value(metric+"_p50", at(50))
+	Value(metric+"_p99", at(99))
+}
+
+// Work is arithmetic of which each step needs the one before, about a nanosecond each.
+//
+//go:noinline
+func Work(x uint64, steps int) uint64 {
+	for i := 0; i < steps; i++ {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	return x
+}
+
+// CPUMs is the processor time that the process has had, all threads together, in milliseconds.
+func CPUMs() float64 {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
 // StatusBytes is a field of /proc/self/status in bytes.
