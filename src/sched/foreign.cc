@@ -9,24 +9,10 @@
 // goroutines from one that may still act (gmp/foreign_count.h).
 #include "sched/foreign.h"
 
-#include "base/fatal.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
-
-namespace {
-
-// exit() waits, perhaps in the destructor of a static. Goroutines are stopped for good: only a
-// straggler that is let go for a moment (freeze.cc) could still wake it.
-void sleep_in_exit(waiter& w) {
-  constexpr std::int64_t kPatience = 2'000'000'000;
-  if (!w.event.sleep_for(kPatience)) {
-    fatal("exit waits for a goroutine, and all goroutines have been stopped", user_fault);
-  }
-}
-
-}  // namespace
 
 void block_thread(waiter& w, commit_fn commit, void* arg) {
   ensure_started();
@@ -49,6 +35,9 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
 }
 
 void wake_thread(waiter* w) {
+  if (current_m() == nullptr) {
+    watch_thread_exit();  // it may call exit(), or end and leave nobody who could wake the others
+  }
   if (WEFT_MUTANT("woken-before-counted")) {
     w->event.wake();
     sched.foreign.is_woken();

@@ -62,6 +62,7 @@ struct straggler {
 };
 constinit straggler stragglers[kMaxStragglers];
 constinit std::uint32_t straggler_count = 0;
+constinit std::int32_t guardian_count = 0;  // the exiting thread's own
 constinit struct sigaction previous {};
 
 std::uint32_t frozen_now() {
@@ -184,6 +185,8 @@ void* guard_exit(void*) {
 
 }  // namespace
 
+std::int32_t guardians() { return guardian_count; }
+
 void freeze_stragglers() {
   exiting_tid = gettid();
   list_stragglers();
@@ -199,6 +202,7 @@ void freeze_stragglers() {
   if (create_thread(guard_exit, nullptr) != 0) {
     return;
   }
+  guardian_count = 1;
   std::uint32_t asked = 0;
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
     asked += send_freeze(stragglers[i]) ? 1 : 0;

@@ -283,6 +283,28 @@ bool freeze_world(std::int64_t ns) {
   return !wait || sched.gate.wait_frozen(ns);
 }
 
+void stand_aside() {
+  {
+    const section here;
+    P* own = own_p(here.mp);
+    sched.lock.lock();
+    const bool stopper = own != nullptr && is_stopped(own);
+    if (stopper) {
+      sched.gate.stopper_rests();
+    }
+    sched.lock.unlock();
+    if (own != nullptr && !stopper) {
+      hand_off_p(release_p(here.mp, p_status::idle));  // arrives at the gate, if that is closed yet
+    }
+    if (here.mp == nullptr) {
+      sched.foreign.falls_asleep();  // it will wake nobody any more
+    }
+  }
+  note never;
+  never.sleep();
+  fatal("a thread came back into exit()");
+}
+
 void freeze_world_for_crash() {
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     set_attention(sched.p(i), 1);
