@@ -20,6 +20,11 @@ void set_status(P* pp, p_status to) {
   pp->status.store(to, WEFT_ORDER(PS0, relaxed));  // order: relaxed, handed over under sched.lock
 }
 
+// For freeze.cc, which asks when nobody takes or gives a P any more.
+void set_thread(P* pp, int tid) {
+  pp->thread.store(tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, a word on its own
+}
+
 }  // namespace
 
 // [P-2]
@@ -28,6 +33,7 @@ void acquire_p(M* mp, P* pp) {
   WEFT_CHECK(status_of(pp) != p_status::running, "acquire_p: P is running");
   mp->p = pp;
   pp->m = mp;
+  set_thread(pp, mp->tid);
   set_status(pp, p_status::running);
 }
 
@@ -36,6 +42,7 @@ P* release_p(M* mp, p_status to) {
   WEFT_CHECK(pp != nullptr && pp->m == mp, "release_p: not ours");
   mp->p = nullptr;
   pp->m = nullptr;
+  set_thread(pp, 0);
   set_status(pp, to);
   return pp;
 }

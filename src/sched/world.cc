@@ -184,8 +184,10 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
   }
   P* old = self->p;
   old->m = nullptr;
+  old->thread.store(0, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as in acquire_p()
   self->p = sched.p(0);
   self->p->m = self;
+  self->p->thread.store(self->tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as above
 }
 
 // Step 5. Ps that have work are chained by idle_next and returned; the others go idle.

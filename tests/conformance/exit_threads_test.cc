@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <thread>
+#include <time.h>
 #include <unistd.h>
 
 #include <weft/chan.h>
@@ -218,6 +220,41 @@ WEFT_CHILD(exit_over_handler) {
   return 11;
 }
 
+// --- locks of those who were stopped ---------------------------------------------------------------
+
+// Processor time of this thread, in microseconds: what a busy machine does not make longer.
+long own_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000 + t.tv_nsec / 1000;
+}
+
+// It is stopped while it holds what a destructor needs, and let go until it gives that up.
+WEFT_CHILD(exit_needs_a_stragglers_lock) {
+  static std::mutex lock;
+  static std::atomic<bool> held{false};
+  struct needs_lock {
+    ~needs_lock() {
+      const std::lock_guard got(lock);
+      std::printf("got it\n");
+    }
+  };
+  static const needs_lock last;
+  for (int i = 0; i < 2; ++i) weft::go(weft::test::compute_for_ever);
+  weft::go([] {
+    {
+      const std::lock_guard mine(lock);
+      held = true;
+      // Far longer than stopping everybody takes.
+      for (const long until = own_time() + 100'000; own_time() < until;) {
+      }
+    }
+    weft::test::compute_for_ever();
+  });
+  while (!held) sched_yield();
+  return 18;
+}
+
 class ExitThreads : public testing::TestWithParam<int> {
  protected:
   void expect(const char* child, int status, const std::string& output) {
@@ -262,6 +299,11 @@ TEST_P(ExitThreads, OverADefaultSignal) {
   expect("exit_over_default_signal", 10, "raised\nearly: frozen\n");
 }
 TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\nearly: frozen\n"); }
+
+TEST_P(ExitThreads, StragglersAreLetGoIfTheyHoldALock) {
+  if (GetParam() < 4) GTEST_SKIP() << "two more compute beside the one that holds the lock";
+  expect("exit_needs_a_stragglers_lock", 18, "got it\n");
+}
 
 WEFT_OVER_PROCS(ExitThreads);
 

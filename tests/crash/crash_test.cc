@@ -180,6 +180,18 @@ TEST(Panic, IsNotCutShortByExit) {
   expect_whole("panic_and_exit_on_a_thread", 2001);
 }
 
+// Who reports is not frozen: exit() would wait for it for ever.
+TEST(Panic, IsNotFrozenByExit) {
+  for (int i = 0; i < 10; ++i) {
+    const outcome o = run_program("panic_as_exit_freezes", {kAll, "WEFTMAXPROCS=2"});
+    EXPECT_FALSE(o.hung) << o.err;
+    if (o.exit_status == 0 && o.err.empty()) continue;  // exit() was faster
+    EXPECT_CRASH(o, panic("std::out_of_range: vector::_M_range_check.*"));
+    EXPECT_EQ(goroutines_in(o.err), 2001u) << o.err;
+    if (o.hung) break;
+  }
+}
+
 TEST(Panic, NotIfSomebodyCatches) {
   const outcome o = run_program("caught_after_all");
   EXPECT_EQ(o.exit_status, 5) << o.err;
