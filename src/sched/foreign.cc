@@ -9,10 +9,28 @@
 // goroutines from one that may still act (gmp/foreign_count.h).
 #include "sched/foreign.h"
 
+#include "base/fatal.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
+
+namespace {
+
+// As long as there is no M, which looks for deadlocks now and then, those who block do. Nobody tells
+// them that a thread has ended that never used weft.
+bool woken_before_there_was_an_m(waiter& w) {
+  for (std::int64_t pause = kFirstLook; !w.event.sleep_for(pause); pause = longer(pause)) {
+    const scoped_lock held(sched.lock);
+    if (sched.m_count > 0) {
+      return false;
+    }
+    check_dead();
+  }
+  return true;
+}
+
+}  // namespace
 
 void block_thread(waiter& w, commit_fn commit, void* arg) {
   ensure_started();
@@ -28,8 +46,13 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
     sleep_in_exit(w);
     return;
   }
-  if (!WEFT_MUTANT("sleeper-looks-not")) {
-    look_for_deadlock_soon();  // the last M may have fallen asleep before this thread counted
+  if (thread_stops_world()) {
+    fatal(kBlocksInStoppedWorld, user_fault);
+  }
+  // The last M may have fallen asleep before this thread counted.
+  const bool others_look = WEFT_MUTANT("sleeper-looks-not") || look_for_deadlock_soon();
+  if (!others_look && woken_before_there_was_an_m(w)) {
+    return;
   }
   w.event.sleep();
 }

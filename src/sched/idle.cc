@@ -40,6 +40,9 @@ void acquire_p(M* mp, P* pp) {
 P* release_p(M* mp, p_status to) {
   P* pp = mp->p;
   WEFT_CHECK(pp != nullptr && pp->m == mp, "release_p: not ours");
+  if (status_of(pp) == p_status::stopped) {
+    fatal(kBlocksInStoppedWorld, user_fault);  // it would arrive at the gate twice. keeps W1
+  }
   mp->p = nullptr;
   pp->m = nullptr;
   set_thread(pp, 0);
@@ -186,8 +189,6 @@ void hand_p_unlock(M* mp, P* pp) {
 // asleep looks for deadlocks now and then, if there is anybody who might be in one; another that is
 // poked looks, too.
 void sleep_for_p_unlock(M* mp) {
-  constexpr std::int64_t kFirstLook = 2'000'000;
-  constexpr std::int64_t kLongestPause = 60'000'000'000;
   std::int64_t pause = kFirstLook;
   while (mp->nextp == nullptr) {
     const std::int64_t until = mp->locked_g != nullptr ? kNever : watch_timers(mp);
@@ -200,7 +201,7 @@ void sleep_for_p_unlock(M* mp) {
     sched.lock.unlock();
     if (watch) {
       mp->park.sleep_for(pause);
-      pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
+      pause = longer(pause);
     } else if (until != kNever) {
       mp->park.sleep_until(until);
     } else {

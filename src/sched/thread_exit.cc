@@ -104,8 +104,8 @@ bool nobody_will_wake_exit() {
 }  // namespace
 
 void sleep_in_exit(waiter& w) {
-  constexpr std::int64_t kFirstLook = 2'000'000'000;
-  while (!w.event.sleep_for(kFirstLook)) {
+  constexpr std::int64_t kSuspicion = 2'000'000'000;
+  while (!w.event.sleep_for(kSuspicion)) {
     if (nobody_will_wake_exit()) {
       fatal("exit waits for a goroutine, and all goroutines have been stopped", user_fault);
     }
@@ -114,6 +114,7 @@ void sleep_in_exit(waiter& w) {
 
 void watch_process_exit() {
   boot_pid = getpid();
+  find_exit();
   std::atexit(begin_process_exit);
 }
 

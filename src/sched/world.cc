@@ -126,6 +126,7 @@ void stop_world() {
   if (wait) {
     sched.gate.wait();
   }
+  set_thread_stops_world(here.mp == nullptr);
 }
 
 void stop_for_world(M* mp) {
@@ -232,6 +233,7 @@ void resize_procs(std::int32_t n) {
 void start_world_with(std::int32_t procs) {
   {
     const section here;
+    set_thread_stops_world(false);
     move_timers(procs);
     sched.lock.lock();
     if (process_is_exiting()) {  // freeze_world() came meanwhile: nobody may be started again

@@ -319,6 +319,19 @@ TEST(Panic, Channels) {
   says("panic_close_of_nil", "close of nil channel");
   says("panic_chan_size", "makechan: size out of range");
 }
+TEST(Deadlock, AfterRunHasReturned) { EXPECT_CRASH(run_program("deadlock_after_run"), kAsleep); }
+TEST(Deadlock, WithoutGoroutines) {
+  EXPECT_CRASH(run_program("deadlock_without_goroutines"), kAsleep);
+}
+TEST(StoppedWorld, WaitsForNobody) {
+  for (const char* program :
+       {"stop_and_yield", "stop_and_block", "stop_and_stop", "stop_and_resize",
+        "stop_and_block_locked", "stop_and_block_on_a_plain_thread",
+        "stop_and_stop_on_a_plain_thread"}) {
+    SCOPED_TRACE(program);
+    EXPECT_CRASH(run_program(program), "^fatal error: scheduling point inside stop_the_world\n\n");
+  }
+}
 TEST(Deadlock, EverybodyIsListed) {
   const outcome o = run_program("deadlock_two");
   EXPECT_CRASH(o, kAsleep);

@@ -30,6 +30,8 @@ eh_state no_exceptions;
 
 M* current_m() noexcept { return bound[model::engine::get().current()]; }
 
+bool thread_stops_world() noexcept { return false; }
+void set_thread_stops_world(bool) noexcept {}
 void ensure_started() {}
 void watch_thread_exit() {}
 bool process_is_exiting() { return model::exiting_thread >= 0; }
