@@ -225,6 +225,7 @@ void freeze_stragglers() {
     return;
   }
   guardian_count = 1;
+  spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
   std::uint32_t asked = 0;
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
     asked += send_freeze(stragglers[i]) ? 1 : 0;

@@ -15,9 +15,11 @@ using weft::test::child_result;
 using weft::test::run_child;
 using weft::test::start_counting;
 
-void (*volatile leave)(int) = &std::exit;
+// By code, and not in an initialiser, which the loader would correct.
+void (*volatile leave)(int) = nullptr;
 
 WEFT_CHILD(exit_on_thread) {
+  leave = &std::exit;
   std::thread([] {
     start_counting();
     WITNESS(meanwhile);
