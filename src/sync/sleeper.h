@@ -52,6 +52,7 @@ struct sleeper {
   // For the next sleep. Requires: on no list, and roused or never listed.
   void reset() {
     granted = false;
+    w.event.clear();  // a plain thread has slept on it, and sleeps again
     hands.fired.reset();
     if (w.claim != nullptr) {
       hands.dropped.reset();
