@@ -33,7 +33,8 @@ WEFT_EXPORT std::uint64_t goid();
 WEFT_EXPORT int set_max_threads(int n);
 
 /// Calls f while no other goroutine runs, and returns what it returns. Somebody may have been stopped
-/// inside malloc: f must neither allocate nor take locks that goroutines use, and must not block.
+/// inside malloc: f must neither allocate nor take locks that goroutines use. It must not come to a
+/// scheduling point (block, yield, change the number of Ps, stop the world again): that is a fatal error.
 template <class F>
 decltype(auto) stop_the_world(F&& f) {
   detail::stop_the_world();

@@ -141,7 +141,15 @@ class slot {
   std::atomic<T> value_;
 };
 
+// exit() has begun. From then on whoever spins for long sleeps now and then: what it spins for may be
+// held by a goroutine that was stopped, and is let go only if the exiting thread sleeps (sched/freeze.cc).
+extern atomic<bool> spinners_nap;
+void nap_now_and_then() noexcept;
+
 inline void cpu_pause() noexcept {
+  if (spinners_nap.load(WEFT_ORDER(SP0, relaxed))) [[unlikely]] {  // order: relaxed, a hint
+    nap_now_and_then();
+  }
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)

@@ -11,6 +11,7 @@ namespace {
 // Initial-exec: reading it never calls the loader, so it is safe in signal handlers.
 [[gnu::tls_model("initial-exec")]] constinit thread_local M* tls_m = nullptr;
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool tls_watched = false;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool tls_stops_world = false;
 }  // namespace
 
 // Not instrumented: every goroutine reads the word of whichever thread it is on, and only that
@@ -22,6 +23,9 @@ namespace {
 }
 
 void set_current_m(M* mp) noexcept { tls_m = mp; }
+
+[[gnu::noinline]] bool thread_stops_world() noexcept { return tls_stops_world; }
+[[gnu::noinline]] void set_thread_stops_world(bool stops) noexcept { tls_stops_world = stops; }
 
 [[gnu::noinline]] void on_thread_end(void (*f)(void*)) noexcept {
   if (!tls_watched) {

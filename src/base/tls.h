@@ -1,4 +1,5 @@
-// The thread-locals of the runtime: which M this thread is, and whether its end is watched.
+// The thread-locals of the runtime: which M this thread is, whether its end is watched, and
+// whether it has stopped the world.
 //
 // A goroutine may go on on another thread after any park, but compilers assume that a thread's
 // address space of thread-locals does not change within a function, and keep the address in a
@@ -17,6 +18,10 @@ struct M;
 // Null on threads that are not the runtime's. Runs on: any, signal handlers included.
 M* current_m() noexcept;
 void set_current_m(M* mp) noexcept;
+
+// A plain thread has stopped the world, so that it must not wait for anybody.
+bool thread_stops_world() noexcept;
+void set_thread_stops_world(bool stops) noexcept;
 
 // Calls f once, on this thread's end or when this thread calls exit(): glibc runs these before any
 // atexit handler and any destructor of a static. Later calls on the same thread do nothing.

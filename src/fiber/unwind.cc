@@ -146,7 +146,6 @@ void carrier_handler_ended(_Unwind_Reason_Code reason, _Unwind_Exception* raised
   }
   signal.release(_URC_NO_REASON, carried);
   if (may_unwind) unwind_goroutine(signal.finish, signal.arg);  // keeps U1
-  if (hooks.defer != nullptr) hooks.defer();
 }
 
 }  // namespace
@@ -164,7 +163,6 @@ void unwind_goroutine(void (*finish)(void*), void* arg) {
 void set_unwind_hooks(const unwind_hooks& wanted) noexcept {
   if (wanted.uncaught != nullptr) hooks.uncaught = wanted.uncaught;
   if (wanted.goexit != nullptr) hooks.goexit = wanted.goexit;
-  if (wanted.defer != nullptr) hooks.defer = wanted.defer;
 }
 
 bool handling_goexit() noexcept {

@@ -19,13 +19,13 @@
 //      takes the place of E's for the `catch (...)` handlers that it still meets (U2).
 //      One case is out of reach: the handler of E is in the very function that threw it, where the
 //      code jumps without asking the unwinder. Then that handler runs. If it is a `catch (...)`,
-//      step 3 happens at its end; compilers do not expect others to throw at their end, so the
-//      goexit is left to the hook `defer`, which takes it up at the next call of the runtime.
+//      step 3 happens at its end; compilers do not expect others to throw at their end, so there
+//      the goexit is lost, and the goroutine goes on to its end.
 //   5. At the end of the stack the exception state of the thread is reset and `finish` is called.
 //
 // Invariants
-//   U1 Nothing of the goroutine runs after a handler that swallowed a goexit. Otherwise code goes
-//      on whose author has been told that it ended.
+//   U1 Nothing of the goroutine runs after a handler that swallowed a goexit, but for the one case of
+//      step 4. Otherwise code goes on whose author has been told that it ended.
 //   U2 A goexit has exactly one carrier: its own exception object or the one that overtook it.
 //      Otherwise it is lost, and U1 with it.
 //   U3 No frame between goexit and the entry is noexcept: the language ends the process there.
@@ -57,9 +57,6 @@ struct unwind_hooks {
   // Ends the running goroutine: called when the signal of a goexit was stored in an exception_ptr,
   // rethrown from there, and caught by nobody. Must not return.
   void (*goexit)() = nullptr;
-  // The running goroutine is to call goexit() at its next call of the runtime, see step 4. Without
-  // this hook it goes on to its end.
-  void (*defer)() = nullptr;
 };
 void set_unwind_hooks(const unwind_hooks& hooks) noexcept;
 

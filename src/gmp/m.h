@@ -55,6 +55,7 @@ struct alignas(64) M {
   int* errno_location = nullptr;   // this thread's errno
   eh_state* eh_globals = nullptr;  // this thread's exception state
   G* preselected = nullptr;        // popped on a goroutine's stack, to be dealt with on g0
+  G* locked_g = nullptr;           // this M runs only that G
   rng random;
 
   // -- constant after construction
@@ -70,7 +71,6 @@ struct alignas(64) M {
   bool is_idle = false;
   bool watches_deadlock = false;  // sleeps with a time-out to look for deadlocks again
   bool poked = false;             // its note is set, but without a P: it shall look now
-  G* locked_g = nullptr;          // this M runs only that G
   note park;                      // sleeps here
 
   // A locked M of lock_main_thread ends its loop when its goroutine is gone.

@@ -53,17 +53,16 @@ struct alignas(128) P {
 
   // -- written by the owner, read by anybody
   alignas(64) atomic<std::int64_t> goroutines{
-      0};  // spawned minus ended here; the sum over Ps counts
-  atomic<std::uint64_t> spawned{0};
+      0};                             // spawned minus ended here; the sum over Ps counts
   atomic<std::uint32_t> switches{0};  // every switch: tells a thief that the owner is alive
   atomic<p_status> status{p_status::stopped};
+  atomic<int> thread{0};  // tid of the M that holds it, 0: none
 
   // -- written by others, read by the owner at every scheduling point
   alignas(64) atomic<std::uint32_t> attention{0};  // the world is stopping
 
   // -- guarded by sched.lock
   P* idle_next = nullptr;
-  M* run_m = nullptr;  // start_the_world: the M that will take it
 
   // -- has its own lock
   alignas(64) timer_set timers;

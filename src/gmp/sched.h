@@ -77,6 +77,8 @@ struct sched_state {
   alignas(64) shared_atomic<std::uint64_t> goid_next{2};  // 1 is the goroutine of the first run()
   shared_atomic<std::int64_t> foreign_goroutines{0};      // spawned by threads without a P
   atomic<std::uint32_t> main_started{0};
+  atomic<std::uint32_t> runs_left{
+      0};  // goroutines of run() that ended by goexit(): it waits for ever
 
   // -- plain threads asleep inside weft (sched/foreign.cc)
   alignas(64) foreign_count foreign;

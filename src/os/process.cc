@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -130,7 +131,7 @@ long long task_cpu_time(int tid) noexcept {
 namespace {
 
 struct frame_search {
-  void* function;
+  void* functions[2];
   int frames_left = 8;  // ours, the destructor's caller, the C library's two, and some to spare
   bool found = false;
 };
@@ -140,14 +141,25 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context* frame, void* memory) {
   // One less: the return address of a call that never returns lies behind its function.
   const std::uintptr_t inside = _Unwind_GetIP(frame) - 1;
   void* const function = _Unwind_FindEnclosingFunction(reinterpret_cast<void*>(inside));
-  search->found = function != nullptr && function == search->function;
+  search->found =
+      function != nullptr && (function == search->functions[0] || function == search->functions[1]);
   return search->found || --search->frames_left == 0 ? _URC_NORMAL_STOP : _URC_NO_REASON;
 }
 
 }  // namespace
 
+namespace {
+
+// In a program that is not position-independent and uses exit as a value, &exit is a stub of the program's
+// own: then the C library's is the next one. Constant after find_exit().
+constinit void* exit_in_library = nullptr;
+
+}  // namespace
+
+void find_exit() noexcept { exit_in_library = dlsym(RTLD_NEXT, "exit"); }
+
 bool called_by_exit() noexcept {
-  frame_search search{reinterpret_cast<void*>(&::exit)};
+  frame_search search{{reinterpret_cast<void*>(&::exit), exit_in_library}};
   _Unwind_Backtrace(look_at_frame, &search);
   return search.found;
 }

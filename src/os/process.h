@@ -19,6 +19,9 @@ char task_state(int tid) noexcept;
 /// Nanoseconds of processor time that the thread has used; -1 if it is gone.
 long long task_cpu_time(int tid) noexcept;
 
+/// Before the first called_by_exit(): asks the loader, which is out of the question while a thread ends.
+void find_exit() noexcept;
+
 /// Whether the caller was called by exit(), as destructors of thread_locals are by the thread that exits;
 /// when a thread merely ends they are called by the C library's start of threads. Looks a few frames up.
 /// False if that cannot be found out.

@@ -59,17 +59,17 @@ void check_dead() {
   if (!sched.foreign.nobody_can_act(sched.m_count, count_tasks)) {
     return;
   }
-  // order: relaxed, set long ago by whoever waits now
-  if (live_goroutines() == 0 && sched.main_started.load(WEFT_ORDER(MS0, relaxed)) != 0) {
+  // order: relaxed, written by goroutines that have ended
+  if (live_goroutines() == 0 && sched.runs_left.load(WEFT_ORDER(MS0, relaxed)) != 0) {
     fatal("no goroutines (main called runtime.Goexit) - deadlock!", user_fault);
   }
   fatal("all goroutines are asleep - deadlock!", user_fault);
 }
 
-void look_for_deadlock_soon() {
+bool look_for_deadlock_soon() {
   const scoped_lock held(sched.lock);
   if (!all_asleep()) {
-    return;  // whoever falls asleep last will look
+    return sched.m_count > 0;  // whoever falls asleep last will look
   }
   M* chosen = sched.idle_ms;
   for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
@@ -79,10 +79,13 @@ void look_for_deadlock_soon() {
   }
   if (chosen == nullptr) {
     check_dead();  // there never was an M
-  } else if ((!chosen->poked || WEFT_MUTANT("poked-twice")) && chosen->nextp == nullptr) {
+    return false;
+  }
+  if ((!chosen->poked || WEFT_MUTANT("poked-twice")) && chosen->nextp == nullptr) {
     chosen->poked = true;
     chosen->park.wake();
   }
+  return true;
 }
 
 }  // namespace weft::rt

@@ -17,13 +17,17 @@ namespace weft::rt {
 
 namespace {
 
-// exit() waits, perhaps in the destructor of a static. Goroutines are stopped for good: only a
-// straggler that is let go for a moment (freeze.cc) could still wake it.
-void sleep_in_exit(waiter& w) {
-  constexpr std::int64_t kPatience = 2'000'000'000;
-  if (!w.event.sleep_for(kPatience)) {
-    fatal("exit waits for a goroutine, and all goroutines have been stopped", user_fault);
+// As long as there is no M, which looks for deadlocks now and then, those who block do. Nobody tells
+// them that a thread has ended that never used weft.
+bool woken_before_there_was_an_m(waiter& w) {
+  for (std::int64_t pause = kFirstLook; !w.event.sleep_for(pause); pause = longer(pause)) {
+    const scoped_lock held(sched.lock);
+    if (sched.m_count > 0) {
+      return false;
+    }
+    check_dead();
   }
+  return true;
 }
 
 }  // namespace
@@ -42,13 +46,21 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
     sleep_in_exit(w);
     return;
   }
-  if (!WEFT_MUTANT("sleeper-looks-not")) {
-    look_for_deadlock_soon();  // the last M may have fallen asleep before this thread counted
+  if (thread_stops_world()) {
+    fatal(kBlocksInStoppedWorld, user_fault);
+  }
+  // The last M may have fallen asleep before this thread counted.
+  const bool others_look = WEFT_MUTANT("sleeper-looks-not") || look_for_deadlock_soon();
+  if (!others_look && woken_before_there_was_an_m(w)) {
+    return;
   }
   w.event.sleep();
 }
 
 void wake_thread(waiter* w) {
+  if (current_m() == nullptr) {
+    watch_thread_exit();  // it may call exit(), or end and leave nobody who could wake the others
+  }
   if (WEFT_MUTANT("woken-before-counted")) {
     w->event.wake();
     sched.foreign.is_woken();

@@ -12,9 +12,11 @@
 //   3. wait until all are frozen           sleep on `released`    every 2 ms: exiting thread asleep,
 //   4. go on with exit()                                          and no CPU used since the last look?
 //                                          released == my tid: ◄─ released = tid of the next one
-//                                          return, run on         after 2 ms of CPU: signal it again
+//                                          return, run on         after its share: signal it again
 //
-// By CPU time, because on a busy machine 2 ms may pass before it has left its handler: then nobody ever
+// Whoever made the exiting thread move once has what that one needs, and perhaps has it again: it gets
+// every other turn from then on. A share is 2 ms, and doubles with every round in vain, since most of
+// a short turn goes into looking. By CPU time, because on a busy machine 2 ms may pass before it has left its handler: then nobody ever
 // moves. A thread that reports a crash is not frozen, and exit() waits for it: it will end the process.
 //
 // The signal is SIGURG, which is ignored by default. Ms run with it unblocked even if the program blocks
@@ -46,6 +48,7 @@ namespace {
 constexpr int kFreezeSignal = SIGURG;
 constexpr std::int64_t kPatience = 50'000'000;  // ns until a straggler has to be frozen
 constexpr std::int64_t kLook = 2'000'000;       // ns between the guardian's looks
+constexpr std::int64_t kLongestShare = 32'000'000;
 
 constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
 // Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
@@ -62,6 +65,7 @@ struct straggler {
 };
 constinit straggler stragglers[kMaxStragglers];
 constinit std::uint32_t straggler_count = 0;
+constinit std::int32_t guardian_count = 0;  // the exiting thread's own
 constinit struct sigaction previous {};
 
 std::uint32_t frozen_now() {
@@ -140,20 +144,22 @@ bool send_freeze(straggler& to) {
 // Ms that still hold a P. Listed before the first one is frozen: it may hold sched.lock.
 void list_stragglers() {
   const scoped_lock held(sched.lock);
-  for (M* mp = sched.all_ms; mp != nullptr && straggler_count < kMaxStragglers; mp = mp->all_next) {
-    if (!mp->is_idle && mp->p != nullptr && mp->tid != 0 && mp->tid != exiting_tid) {
-      stragglers[straggler_count++].tid = mp->tid;
+  for (std::int32_t i = 0; i < sched.proc_count() && straggler_count < kMaxStragglers; ++i) {
+    // order: relaxed; Ps do not change hands any more, and those that were stopping have had time to
+    const int tid = sched.p(i)->thread.load(WEFT_ORDER(PT0, relaxed));
+    if (tid != 0 && tid != exiting_tid) {
+      stragglers[straggler_count++].tid = tid;
     }
   }
 }
 
 // It has used its share, or waits for somebody else.
-bool had_its_turn(const straggler& s, long long began) {
+bool had_its_turn(const straggler& s, long long began, std::int64_t share) {
   if (s.is_frozen()) {
     return false;
   }
   const char state = task_state(s.tid);
-  return task_cpu_time(s.tid) - began >= kLook || state == 'S' || state == 'D' || state == 0;
+  return task_cpu_time(s.tid) - began >= share || state == 'S' || state == 'D' || state == 0;
 }
 
 bool exiting_thread_is_stuck() {
@@ -164,25 +170,44 @@ bool exiting_thread_is_stuck() {
   return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
 }
 
+// True: the exiting thread has moved meanwhile.
+bool let_go(straggler& chosen, std::int64_t share) {
+  const long long began = task_cpu_time(chosen.tid);
+  // order: relaxed, the word alone decides
+  released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
+  futex_wake(released, kMaxStragglers);
+  bool stuck = true;
+  while (!had_its_turn(chosen, began, share) && stuck) {
+    stuck = exiting_thread_is_stuck();
+  }
+  released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
+  send_freeze(chosen);
+  return !stuck;
+}
+
 void* guard_exit(void*) {
   std::uint32_t turn = 0;
+  std::uint32_t next = 0;
+  std::uint32_t helpful = kMaxStragglers;  // whoever made the exiting thread move last
+  std::int64_t share = kLook;
   for (;;) {
     if (!exiting_thread_is_stuck()) {
       continue;
     }
-    straggler& chosen = stragglers[turn++ % straggler_count];
-    const long long began = task_cpu_time(chosen.tid);
-    // order: relaxed, the word alone decides
-    released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
-    futex_wake(released, kMaxStragglers);
-    while (!had_its_turn(chosen, began) && exiting_thread_is_stuck()) {
+    const bool again = ++turn % 2 == 0 && helpful < straggler_count;
+    const std::uint32_t i = again ? helpful : next++ % straggler_count;
+    if (let_go(stragglers[i], share)) {
+      helpful = i;
+      share = kLook;
+    } else if (next % straggler_count == 0 && share < kLongestShare) {
+      share *= 2;
     }
-    released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
-    send_freeze(chosen);
   }
 }
 
 }  // namespace
+
+std::int32_t guardians() { return guardian_count; }
 
 void freeze_stragglers() {
   exiting_tid = gettid();
@@ -199,6 +224,8 @@ void freeze_stragglers() {
   if (create_thread(guard_exit, nullptr) != 0) {
     return;
   }
+  guardian_count = 1;
+  spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
   std::uint32_t asked = 0;
   for (std::uint32_t i = 0; i < straggler_count; ++i) {
     asked += send_freeze(stragglers[i]) ? 1 : 0;

@@ -20,6 +20,11 @@ void set_status(P* pp, p_status to) {
   pp->status.store(to, WEFT_ORDER(PS0, relaxed));  // order: relaxed, handed over under sched.lock
 }
 
+// For freeze.cc, which asks when nobody takes or gives a P any more.
+void set_thread(P* pp, int tid) {
+  pp->thread.store(tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, a word on its own
+}
+
 }  // namespace
 
 // [P-2]
@@ -28,14 +33,19 @@ void acquire_p(M* mp, P* pp) {
   WEFT_CHECK(status_of(pp) != p_status::running, "acquire_p: P is running");
   mp->p = pp;
   pp->m = mp;
+  set_thread(pp, mp->tid);
   set_status(pp, p_status::running);
 }
 
 P* release_p(M* mp, p_status to) {
   P* pp = mp->p;
   WEFT_CHECK(pp != nullptr && pp->m == mp, "release_p: not ours");
+  if (status_of(pp) == p_status::stopped) {
+    fatal(kBlocksInStoppedWorld, user_fault);  // it would arrive at the gate twice. keeps W1
+  }
   mp->p = nullptr;
   pp->m = nullptr;
+  set_thread(pp, 0);
   set_status(pp, to);
   return pp;
 }
@@ -179,8 +189,6 @@ void hand_p_unlock(M* mp, P* pp) {
 // asleep looks for deadlocks now and then, if there is anybody who might be in one; another that is
 // poked looks, too.
 void sleep_for_p_unlock(M* mp) {
-  constexpr std::int64_t kFirstLook = 2'000'000;
-  constexpr std::int64_t kLongestPause = 60'000'000'000;
   std::int64_t pause = kFirstLook;
   while (mp->nextp == nullptr) {
     const std::int64_t until = mp->locked_g != nullptr ? kNever : watch_timers(mp);
@@ -193,7 +201,7 @@ void sleep_for_p_unlock(M* mp) {
     sched.lock.unlock();
     if (watch) {
       mp->park.sleep_for(pause);
-      pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
+      pause = longer(pause);
     } else if (until != kNever) {
       mp->park.sleep_until(until);
     } else {

@@ -5,6 +5,7 @@
 #include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -16,6 +17,9 @@ void wake(waiter* w) {
   }
   tsan_release(gp);
   M* mp = enter_runtime();
+  if (mp == nullptr) [[unlikely]] {
+    watch_thread_exit();
+  }
   gp->transition<g_status::waiting, g_status::runnable>();
   if (mp == nullptr || mp->p == nullptr) {
     inject(gp);

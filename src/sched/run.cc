@@ -25,9 +25,24 @@ struct run_record {
   completion<waiter> done;
 };
 
+// The deadlock check words its report by it. [DD-3]
+struct notices_goexit {
+  bool returned = false;
+  ~notices_goexit() {
+    if (!returned) {
+      // order: relaxed; whoever finds no goroutine alive finds this, too, by way of sched.lock
+      sched.runs_left.fetch_add(1, WEFT_ORDER(MS0, relaxed));
+    }
+  }
+};
+
 void run_body(void* memory) {
   run_record* record = *static_cast<run_record**>(memory);
-  record->fn(record->arg);
+  {
+    notices_goexit body;
+    record->fn(record->arg);
+    body.returned = true;
+  }
   if (waiter* w = record->done.complete()) {
     wake(w);
   }

@@ -144,6 +144,8 @@ void bind_thread(M* mp);
 void release_m(M* mp);
 
 // world.cc -------------------------------------------------------------------------------------
+// Who has stopped the world comes to a scheduling point itself.
+inline constexpr const char* kBlocksInStoppedWorld = "scheduling point inside stop_the_world";
 // This M's P stops until the world goes on; returns with a P.
 void stop_for_world(M* mp);
 
@@ -156,8 +158,15 @@ void inject(G* gp);
 bool all_asleep() WEFT_REQUIRES(sched.lock);
 // Looks; does not return if it is one.
 void check_dead() WEFT_REQUIRES(sched.lock);
-// A plain thread has ended or fallen asleep: what looked alive may be dead now.
-void look_for_deadlock_soon();
+// A plain thread has ended or fallen asleep: what looked alive may be dead now. False: there is no M
+// that would look again later.
+bool look_for_deadlock_soon();
+// How long to wait before one looks, and before one looks again.
+inline constexpr std::int64_t kFirstLook = 2'000'000;
+constexpr std::int64_t longer(std::int64_t pause) {
+  constexpr std::int64_t kLongestPause = 60'000'000'000;
+  return pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
+}
 std::int64_t live_goroutines();
 
 // locked.cc ------------------------------------------------------------------------------------

@@ -9,8 +9,14 @@
 // tell which; at the end of a thread, one less can wake somebody. An atexit handler is the net for
 // exit() on threads that weft never saw.
 //
+// Two threads may call exit() at once, and not every C library makes the second one wait. Here the
+// first one does all the work, and whoever comes later sleeps for ever: it must neither run the
+// destructors before goroutines have stopped, nor hold up those who stop them.
+//
 // P1: once process_is_exiting(), no goroutine is scheduled any more, and weft's own state is never
 // destroyed.
+// P2: only the thread whose id is in `exiting` comes back from here into exit().
+//     Otherwise it destroys statics that goroutines still use.
 #include "sched/thread_exit.h"
 
 #include <cstdlib>
@@ -39,16 +45,21 @@ void begin_process_exit() {
     return;
   }
   wait_for_crash();  // whoever reports a panic ends the process, with its status [EXT-2]
-  int nobody = 0;
+  const int self = gettid();
+  int first = 0;
   // order: relaxed, only the first one goes on; freeze_world() publishes it through sched.lock
-  if (exiting.compare_exchange_strong(nobody, gettid(), WEFT_ORDER(PX0, relaxed),
-                                      WEFT_ORDER(PX0, relaxed))) {
-    const bool frozen = freeze_world(kPatience);
-    wait_for_crash();
-    if (!frozen) {
-      freeze_stragglers();
-      wait_for_crash();
+  if (!exiting.compare_exchange_strong(first, self, WEFT_ORDER(PX0, relaxed),
+                                       WEFT_ORDER(PX0, relaxed))) {
+    if (first != self) {  // ours: the net, after the thread's own entry
+      stand_aside();
     }
+    return;
+  }
+  const bool frozen = freeze_world(kPatience);
+  wait_for_crash();
+  if (!frozen) {
+    freeze_stragglers();
+    wait_for_crash();
   }
 }
 
@@ -80,8 +91,30 @@ bool this_thread_exits() {
          exiting.load(WEFT_ORDER(PX0, relaxed)) == gettid();  // order: relaxed, its own store
 }
 
+namespace {
+
+// Every M is asleep or frozen, and every other thread waits inside weft. Ms that were frozen do not
+// count: until now they have been let go again and again (freeze.cc).
+bool nobody_will_wake_exit() {
+  const scoped_lock held(sched.lock);
+  const std::int32_t also_blocked = current_m() != nullptr ? 1 : 0;  // an M, and counted as blocked
+  return sched.foreign.nobody_can_act(sched.m_count - also_blocked + guardians(), count_tasks);
+}
+
+}  // namespace
+
+void sleep_in_exit(waiter& w) {
+  constexpr std::int64_t kSuspicion = 2'000'000'000;
+  while (!w.event.sleep_for(kSuspicion)) {
+    if (nobody_will_wake_exit()) {
+      fatal("exit waits for a goroutine, and all goroutines have been stopped", user_fault);
+    }
+  }
+}
+
 void watch_process_exit() {
   boot_pid = getpid();
+  find_exit();
   std::atexit(begin_process_exit);
 }
 

@@ -1,6 +1,8 @@
 // The end of threads that used weft, and of the process. See thread_exit.cc.
 #pragma once
 
+#include "gmp/waiter.h"
+
 namespace weft::rt {
 
 // Have this thread's end noticed.
@@ -13,5 +15,9 @@ void watch_process_exit();
 bool process_is_exiting();
 // The calling thread is the one that called exit().
 bool this_thread_exits();
+
+// The thread in exit() waits, perhaps in the destructor of a static. Goroutines are stopped for good;
+// a plain thread may still wake it. If nobody can, that is a fatal error. Blocks: M.
+void sleep_in_exit(waiter& w);
 
 }  // namespace weft::rt

@@ -126,6 +126,7 @@ void stop_world() {
   if (wait) {
     sched.gate.wait();
   }
+  set_thread_stops_world(here.mp == nullptr);
 }
 
 void stop_for_world(M* mp) {
@@ -184,8 +185,10 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
   }
   P* old = self->p;
   old->m = nullptr;
+  old->thread.store(0, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as in acquire_p()
   self->p = sched.p(0);
   self->p->m = self;
+  self->p->thread.store(self->tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as above
 }
 
 // Step 5. Ps that have work are chained by idle_next and returned; the others go idle.
@@ -230,6 +233,7 @@ void resize_procs(std::int32_t n) {
 void start_world_with(std::int32_t procs) {
   {
     const section here;
+    set_thread_stops_world(false);
     move_timers(procs);
     sched.lock.lock();
     if (process_is_exiting()) {  // freeze_world() came meanwhile: nobody may be started again
@@ -281,6 +285,28 @@ bool freeze_world(std::int64_t ns) {
   const bool wait = sched.gate.freeze();
   sched.lock.unlock();
   return !wait || sched.gate.wait_frozen(ns);
+}
+
+void stand_aside() {
+  {
+    const section here;
+    P* own = own_p(here.mp);
+    sched.lock.lock();
+    const bool stopper = own != nullptr && is_stopped(own);
+    if (stopper) {
+      sched.gate.stopper_rests();
+    }
+    sched.lock.unlock();
+    if (own != nullptr && !stopper) {
+      hand_off_p(release_p(here.mp, p_status::idle));  // arrives at the gate, if that is closed yet
+    }
+    if (here.mp == nullptr) {
+      sched.foreign.falls_asleep();  // it will wake nobody any more
+    }
+  }
+  note never;
+  never.sleep();
+  fatal("a thread came back into exit()");
 }
 
 void freeze_world_for_crash() {

@@ -18,7 +18,10 @@ void resize_procs(std::int32_t n) WEFT_REQUIRES(sched.lock);
 
 // For good: asks all Ps to stop and waits for at most `ns`. True if all have.
 bool freeze_world(std::int64_t ns);
-// The same from a crash: takes no lock, waits for nobody.
+// The caller has called exit() while another thread is in exit(): never returns, and stops its P first
+// so that nobody waits for it.
+[[noreturn]] void stand_aside();
+// As freeze_world(), from a crash: takes no lock, waits for nobody.
 void freeze_world_for_crash();
 
 }  // namespace weft::rt

@@ -28,7 +28,10 @@ void wait_group::add(int n) {
   }
 }
 
-void wait_group::wait() { rt::wait(gate_of(this), rt::wait_reason::wait_group_wait); }
+void wait_group::wait() {
+  rt::wait(gate_of(this), rt::wait_reason::wait_group_wait);
+  asm volatile("");  // no tail call: reports of deadlocks shall name this function
+}
 
 bool wait_group::wait_until(std::int64_t deadline) {
   return rt::wait_until(gate_of(this), rt::wait_reason::wait_group_wait, {deadline, nullptr});

@@ -4,6 +4,7 @@
 // Each child has goroutines that count as long as they run, and a static whose destructor looks
 // whether they do (support/witness.h).
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sched.h>
@@ -229,6 +230,23 @@ WEFT_CHILD(static_waits) {
   return 15;
 }
 
+// … but not while a thread of the program may still do what it waits for.
+WEFT_CHILD(static_waits_for_a_thread) {
+  static weft::wait_group* done = new weft::wait_group;
+  done->add(1);
+  std::atexit([] {
+    done->wait();
+    std::printf("released\n");
+  });
+  weft::run([] {});
+  std::thread([] {
+    // Longer than it takes to suspect that nobody will come.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // sleep-ok: the subject
+    done->done();
+  }).detach();
+  return 17;
+}
+
 class Exit : public testing::TestWithParam<int> {
  protected:
   // A few times over, since most of this is about who is where at that moment.
@@ -278,6 +296,13 @@ TEST_P(Exit, AStaticThatWaits) {
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.output.find("fatal error: exit waits for a goroutine"), std::string::npos)
       << r.output;
+}
+
+TEST_P(Exit, AStaticThatWaitsForAThread) {
+  const child_result r =
+      run_child("static_waits_for_a_thread", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  EXPECT_EQ(r.status, 17);
+  EXPECT_EQ(r.output, "released\n");
 }
 
 WEFT_OVER_PROCS(Exit);

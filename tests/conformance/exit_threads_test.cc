@@ -1,12 +1,17 @@
 // The end of the process, as threads see it: exit() on threads of the program, and goroutines that
 // compute and have to be stopped by a signal. design.md 2.1 "Process exit".
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <thread>
+#include <time.h>
+#include <unistd.h>
 
+#include <weft/chan.h>
 #include <weft/go.h>
 #include <weft/run.h>
 
@@ -51,6 +56,75 @@ WEFT_CHILD(exit_on_thread_that_waited) {
     std::exit(4);
   }).join();
   return 1;
+}
+
+// They have done no more than wake somebody.
+WEFT_CHILD(exit_on_thread_that_woke) {
+  WITNESS(early);
+  static weft::chan<int> c;
+  static std::atomic<bool> waits{false};
+  weft::run([] {
+    start_counting();
+    weft::go([] {
+      waits = true;
+      static_cast<void>(c.recv());
+      weft::test::count_for_ever();
+    });
+    while (!waits) weft::gosched();
+    for (int i = 0; i < 100; ++i) weft::gosched();
+  });
+  std::thread([] {
+    WITNESS(meanwhile);
+    c.send(1);
+    std::exit(12);
+  }).join();
+  return 1;
+}
+
+WEFT_CHILD(exit_on_thread_that_woke_a_thread) {
+  WITNESS(early);
+  weft::run([] { start_counting(); });
+  static weft::chan<int> c;
+  std::thread([receiver = weft::test::this_thread()] {
+    WITNESS(meanwhile);
+    while (!weft::test::sleeps(receiver)) sched_yield();
+    c.send(1);
+    std::exit(13);
+  }).detach();
+  static_cast<void>(c.recv());
+  for (;;) pause();
+}
+
+// --- two exits at once -----------------------------------------------------------------------------
+
+// A hog holds the first one up for a while; whoever is second must not run destructors meanwhile.
+WEFT_CHILD(exit_twice_with_goroutine) {
+  WITNESS(early);
+  static std::atomic<int> both{0};
+  start_computing();
+  weft::go([] {
+    for (++both; both < 2;) {
+    }
+    std::exit(14);
+  });
+  if (!weft::test::eventually([] { return both == 1; })) return 1;
+  ++both;
+  return 14;
+}
+
+WEFT_CHILD(exit_twice_with_thread) {
+  WITNESS(early);
+  static std::atomic<int> both{0};
+  start_computing();
+  std::thread([] {
+    weft::go([] {});
+    for (++both; both < 2;) {
+    }
+    std::exit(15);
+  }).detach();
+  if (!weft::test::eventually([] { return both == 1; })) return 1;
+  ++both;
+  return 15;
 }
 
 // A thread that ends is not a process that ends, however it ends.
@@ -146,6 +220,41 @@ WEFT_CHILD(exit_over_handler) {
   return 11;
 }
 
+// --- locks of those who were stopped ---------------------------------------------------------------
+
+// Processor time of this thread, in microseconds: what a busy machine does not make longer.
+long own_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000 + t.tv_nsec / 1000;
+}
+
+// It is stopped while it holds what a destructor needs, and let go until it gives that up.
+WEFT_CHILD(exit_needs_a_stragglers_lock) {
+  static std::mutex lock;
+  static std::atomic<bool> held{false};
+  struct needs_lock {
+    ~needs_lock() {
+      const std::lock_guard got(lock);
+      std::printf("got it\n");
+    }
+  };
+  static const needs_lock last;
+  for (int i = 0; i < 2; ++i) weft::go(weft::test::compute_for_ever);
+  weft::go([] {
+    {
+      const std::lock_guard mine(lock);
+      held = true;
+      // Far longer than stopping everybody takes.
+      for (const long until = own_time() + 100'000; own_time() < until;) {
+      }
+    }
+    weft::test::compute_for_ever();
+  });
+  while (!held) sched_yield();
+  return 18;
+}
+
 class ExitThreads : public testing::TestWithParam<int> {
  protected:
   void expect(const char* child, int status, const std::string& output) {
@@ -162,6 +271,16 @@ TEST_P(ExitThreads, OnAThreadThatSpawned) {
 }
 TEST_P(ExitThreads, OnAThreadThatWaited) {
   expect("exit_on_thread_that_waited", 4, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(ExitThreads, OnAThreadThatWoke) {
+  expect("exit_on_thread_that_woke", 12, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(ExitThreads, OnAThreadThatWokeAThread) {
+  expect("exit_on_thread_that_woke_a_thread", 13, "meanwhile: frozen\nearly: frozen\n");
+}
+TEST_P(ExitThreads, TwiceAtOnce) {
+  if (GetParam() > 1) expect("exit_twice_with_goroutine", 14, "early: frozen\n");
+  expect("exit_twice_with_thread", 15, "early: frozen\n");
 }
 TEST_P(ExitThreads, ThreadsThatEndDoNotEndTheProcess) { expect("threads_end", 5, ""); }
 TEST_P(ExitThreads, BesideOneThatComputes) {
@@ -180,6 +299,11 @@ TEST_P(ExitThreads, OverADefaultSignal) {
   expect("exit_over_default_signal", 10, "raised\nearly: frozen\n");
 }
 TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\nearly: frozen\n"); }
+
+TEST_P(ExitThreads, StragglersAreLetGoIfTheyHoldALock) {
+  if (GetParam() < 4) GTEST_SKIP() << "two more compute beside the one that holds the lock";
+  expect("exit_needs_a_stragglers_lock", 18, "got it\n");
+}
 
 WEFT_OVER_PROCS(ExitThreads);
 

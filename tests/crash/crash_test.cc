@@ -180,6 +180,18 @@ TEST(Panic, IsNotCutShortByExit) {
   expect_whole("panic_and_exit_on_a_thread", 2001);
 }
 
+// Who reports is not frozen: exit() would wait for it for ever.
+TEST(Panic, IsNotFrozenByExit) {
+  for (int i = 0; i < 10; ++i) {
+    const outcome o = run_program("panic_as_exit_freezes", {kAll, "WEFTMAXPROCS=2"});
+    EXPECT_FALSE(o.hung) << o.err;
+    if (o.exit_status == 0 && o.err.empty()) continue;  // exit() was faster
+    EXPECT_CRASH(o, panic("std::out_of_range: vector::_M_range_check.*"));
+    EXPECT_EQ(goroutines_in(o.err), 2001u) << o.err;
+    if (o.hung) break;
+  }
+}
+
 TEST(Panic, NotIfSomebodyCatches) {
   const outcome o = run_program("caught_after_all");
   EXPECT_EQ(o.exit_status, 5) << o.err;
@@ -306,6 +318,19 @@ TEST(Panic, Channels) {
   says("panic_close_of_closed", "close of closed channel");
   says("panic_close_of_nil", "close of nil channel");
   says("panic_chan_size", "makechan: size out of range");
+}
+TEST(Deadlock, AfterRunHasReturned) { EXPECT_CRASH(run_program("deadlock_after_run"), kAsleep); }
+TEST(Deadlock, WithoutGoroutines) {
+  EXPECT_CRASH(run_program("deadlock_without_goroutines"), kAsleep);
+}
+TEST(StoppedWorld, WaitsForNobody) {
+  for (const char* program :
+       {"stop_and_yield", "stop_and_block", "stop_and_stop", "stop_and_resize",
+        "stop_and_block_locked", "stop_and_block_on_a_plain_thread",
+        "stop_and_stop_on_a_plain_thread"}) {
+    SCOPED_TRACE(program);
+    EXPECT_CRASH(run_program(program), "^fatal error: scheduling point inside stop_the_world\n\n");
+  }
 }
 TEST(Deadlock, EverybodyIsListed) {
   const outcome o = run_program("deadlock_two");

@@ -30,10 +30,13 @@ eh_state no_exceptions;
 
 M* current_m() noexcept { return bound[model::engine::get().current()]; }
 
+bool thread_stops_world() noexcept { return false; }
+void set_thread_stops_world(bool) noexcept {}
 void ensure_started() {}
 void watch_thread_exit() {}
 bool process_is_exiting() { return model::exiting_thread >= 0; }
 bool this_thread_exits() { return model::exiting_thread == model::engine::get().current(); }
+void sleep_in_exit(waiter& w) { w.event.sleep(); }
 bool crashing() noexcept { return false; }
 std::int64_t nanotime() noexcept { return model::now; }
 int count_tasks() noexcept { return model::tasks(); }

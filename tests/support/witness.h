@@ -4,7 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <dirent.h>
+#include <fstream>
 #include <sched.h>
+#include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <weft/go.h>
 
@@ -35,24 +40,48 @@ inline void start_counting() {
   }
 }
 
-// Long enough for a goroutine that runs to be seen, on a busy machine too.
-inline bool anybody_counts() {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
-  const long before = ticks;
-  while (std::chrono::steady_clock::now() < until) {
-    if (ticks != before) {
-      return true;
-    }
-    sched_yield();
+// What the kernel says about a thread: asleep, or gone. On a busy machine a goroutine may run freely and
+// count nothing for a long time, but its thread is never asleep meanwhile.
+inline bool sleeps(const std::string& tid) {
+  std::ifstream in("/proc/self/task/" + tid + "/stat");
+  std::string line;
+  std::getline(in, line);
+  const std::size_t name_end = line.rfind(')');  // none: it has ended
+  return name_end == line.npos || line.find_first_of("SDZX", name_end) == name_end + 2;
+}
+
+inline std::string this_thread() { return std::to_string(syscall(SYS_gettid)); }
+
+inline bool others_sleep() {
+  DIR* tasks = opendir("/proc/self/task");
+  bool all = tasks != nullptr;
+  const std::string self = this_thread();
+  while (const dirent* task = all ? readdir(tasks) : nullptr) {
+    all = task->d_name[0] == '.' || task->d_name == self || sleeps(task->d_name);
   }
-  return false;
+  if (tasks != nullptr) closedir(tasks);
+  return all;
+}
+
+// Frozen: nobody has counted from one moment at which all threads slept to another, a few times over.
+// Does not sleep itself: that would look as if exit() were stuck.
+inline const char* what_goroutines_do() {
+  constexpr int kLooks = 5;
+  const long before = ticks;
+  const auto until = test_clock::now() + std::chrono::seconds(10);
+  for (int quiet = 0; quiet < kLooks; sched_yield()) {
+    if (ticks != before) return "running";
+    if (test_clock::now() > until) return "restless";
+    quiet = others_sleep() ? quiet + 1 : 0;
+  }
+  return "frozen";
 }
 
 // Says at its destruction what it sees.
 struct witness {
   const char* name;
   explicit witness(const char* n) : name(n) {}
-  ~witness() { std::printf("%s: %s\n", name, anybody_counts() ? "running" : "frozen"); }
+  ~witness() { std::printf("%s: %s\n", name, what_goroutines_do()); }
 };
 
 }  // namespace weft::test

@@ -1,6 +1,7 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include <weft/weft.h>
 
@@ -49,6 +50,53 @@ CRASH_PROGRAM(deadlock_many) {
     weft::gosched();
     wait_forever();
   });
+}
+
+// Nobody has called goexit(): the goroutine of run() has simply returned.
+CRASH_PROGRAM(deadlock_after_run) {
+  never.add();
+  weft::run([] {});
+  wait_forever();
+  return 0;
+}
+// There is no M that could look again when the last other thread has ended.
+CRASH_PROGRAM(deadlock_without_goroutines) {
+  never.add();
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+  }).detach();
+  wait_forever();
+  return 0;
+}
+
+// Whoever has stopped the world waits for nobody.
+CRASH_PROGRAM(stop_and_yield) {
+  return weft::run([] { weft::runtime::stop_the_world([] { weft::gosched(); }); });
+}
+CRASH_PROGRAM(stop_and_block) {
+  never.add();
+  return weft::run([] { weft::runtime::stop_the_world([] { wait_forever(); }); });
+}
+CRASH_PROGRAM(stop_and_stop) {
+  return weft::run(
+      [] { weft::runtime::stop_the_world([] { weft::runtime::stop_the_world([] {}); }); });
+}
+CRASH_PROGRAM(stop_and_resize) {
+  return weft::run([] { weft::runtime::stop_the_world([] { weft::runtime::gomaxprocs(3); }); });
+}
+CRASH_PROGRAM(stop_and_block_locked) {
+  never.add();
+  return weft::run([] { weft::runtime::stop_the_world([] { wait_forever(); }); },
+                   {.lock_main_thread = true});
+}
+CRASH_PROGRAM(stop_and_block_on_a_plain_thread) {
+  never.add();
+  weft::runtime::stop_the_world([] { wait_forever(); });
+  return 0;
+}
+CRASH_PROGRAM(stop_and_stop_on_a_plain_thread) {
+  weft::runtime::stop_the_world([] { weft::runtime::stop_the_world([] {}); });
+  return 0;
 }
 
 // [DD-6] A channel timer that nobody receives from keeps nobody alive …

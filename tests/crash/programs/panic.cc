@@ -1,8 +1,10 @@
 // Exceptions that nobody catches, of every kind.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <sched.h>
+#include <signal.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 
 #include "base/fatal.h"
 #include "crash/programs/program.h"
+#include "os/test_hooks.h"
 
 namespace app {
 
@@ -219,6 +222,31 @@ CRASH_PROGRAM(panic_and_exit_on_a_thread) {
     exit_during_report();
   }).join();
   return 1;
+}
+
+// The panic begins at the worst moment: exit() has seen that nobody reports one, and is about to stop by
+// a signal whoever still runs. The guardian's thread, which comes in between, is made to take a while.
+CRASH_PROGRAM(panic_as_exit_freezes) {
+  static std::atomic<bool> computes{false};
+  static const auto freezing = [] {
+    struct sigaction now {};
+    sigaction(SIGURG, nullptr, &now);
+    return now.sa_handler != SIG_DFL;
+  };
+  weft::run([] {
+    static weft::wait_group never;
+    never.add();
+    for (int i = 0; i < kBystanders; ++i) weft::go([] { never.wait(); });
+  });
+  weft::go([] {
+    computes = true;
+    while (!freezing()) {
+    }
+    app::outer();
+  });
+  while (!computes) sched_yield();
+  weft::rt::os::test_hooks.force_thread_eagain_count.set(3);
+  return 0;
 }
 
 CRASH_PROGRAM(terminate_noexcept) {

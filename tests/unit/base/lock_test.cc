@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/asymmetric_fence.h"
 #include "base/rng.h"
 
 namespace weft::rt {
@@ -108,34 +107,6 @@ TEST(LockDeathTest, WrongOrderIsFatal) {
       testing::ExitedWithCode(2), "lock \"chan\" acquired while holding \"sched\"");
 }
 #endif
-
-TEST(AsymmetricFence, StoreBuffering) {
-  init_asymmetric_fence();
-  std::atomic<int> round{0}, ended{0};
-  atomic<int> x, y;
-  int seen_x = 0, seen_y = 0;
-  constexpr int kRounds = 2'000;
-  std::thread rare([&] {
-    for (int i = 1; i <= kRounds; ++i) {
-      while (round.load() < i) std::this_thread::yield();
-      y.store(1, WEFT_ORDER(TEST, relaxed));
-      heavy_fence(WEFT_ORDER(TEST, seq_cst));
-      seen_x = x.load(WEFT_ORDER(TEST, relaxed));
-      ended.store(i);
-    }
-  });
-  for (int i = 1; i <= kRounds; ++i) {
-    x.store(0, WEFT_ORDER(TEST, relaxed));
-    y.store(0, WEFT_ORDER(TEST, relaxed));
-    round.store(i);
-    x.store(1, WEFT_ORDER(TEST, relaxed));
-    light_fence(WEFT_ORDER(TEST, seq_cst));
-    seen_y = y.load(WEFT_ORDER(TEST, relaxed));
-    while (ended.load() < i) std::this_thread::yield();
-    ASSERT_TRUE(seen_x == 1 || seen_y == 1) << "round " << i;
-  }
-  rare.join();
-}
 
 TEST(Rng, SpreadsAndRepeats) {
   rng a(1), b(1), c(2);

@@ -1,0 +1,69 @@
+// A goroutine is stopped by exit() while it holds the bit that guards a wait group's list, and the exiting
+// thread spins for that bit. It must be seen to be stuck, or the other one is never let go.
+#include <atomic>
+#include <cstdio>
+#include <sched.h>
+#include <time.h>
+
+#include <weft/go.h>
+
+#include "support/child.h"
+#include "support/fixture.h"
+#include "sync/wait_group_core.h"
+
+namespace weft::rt {
+namespace {
+
+std::atomic<bool> held{false};
+
+// Writing it takes a while: 100 ms of processor time, far longer than stopping everybody takes.
+struct slow_link {
+  template <class T>
+  slow_link& operator=(T) {
+    held = true;
+    timespec now{};
+    do {
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while (now.tv_sec == 0 && now.tv_nsec < 100'000'000);
+    return *this;
+  }
+};
+struct slow_waiter {
+  slow_link next;
+};
+struct no_sleeper {
+  no_sleeper* next = nullptr;
+  no_sleeper* prev = nullptr;
+  bool linked = false;
+};
+
+wait_group_core<slow_waiter, no_sleeper> core(1);
+slow_waiter first;
+
+WEFT_CHILD(exit_spins) {
+  struct counts_down {
+    ~counts_down() {
+      const bool last = core.add(-1).wake == &first;
+      std::printf("%s\n", last ? "spun" : "nobody was there");
+    }
+  };
+  static const counts_down late;
+  weft::go([] {
+    static_cast<void>(core.push(&first));
+    for (;;) {
+    }
+  });
+  while (!held) sched_yield();
+  return 3;
+}
+
+TEST(ExitSpin, WhoSpinsIsHelped) {
+  const test::child_result r = test::run_child("exit_spins", {"WEFTMAXPROCS=2"});
+  EXPECT_EQ(r.status, 3);
+  EXPECT_EQ(r.output, "spun\n");
+}
+
+}  // namespace
+}  // namespace weft::rt
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }
