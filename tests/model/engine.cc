@@ -89,7 +89,7 @@ void engine::begin_execution() {
   weak_failures = old_loads = 0;
   failed_ = again_ = false;
   trace_.clear();
-  seq_cst = view{};
+  seq_cst = heavy = light = view{};
   buckets_.clear();
   names_.clear();
   finally_ = nullptr;

@@ -137,7 +137,7 @@ class engine {
   void* allocate(std::size_t bytes, std::size_t align);  // lives until the end of the execution
   void on_exit(void (*destroy)(void*), void* object) { objects_.push_back({destroy, object}); }
 
-  view seq_cst;                // what fences have made visible
+  view seq_cst, heavy, light;  // what fences of each kind have made visible
   view& bucket(int location);  // what the futex bucket's lock has made visible
   int old_loads = 0;           // loads that have returned an old write, this execution
   bool may_be_old() const {    // the next load may return an old write as well

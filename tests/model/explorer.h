@@ -38,8 +38,8 @@
 // location that is not older than the newest one the thread must see. Coherence (also through other
 // threads), release and acquire, release sequences, fences of all kinds, failing compare-exchanges
 // that read old values, weak ones that fail for no reason (once an execution). seq_cst fences raise
-// views only, so they never make plain data look published. tests/model/litmus_test.cc
-// shows all this.
+// views only, so they never make plain data look published. The pair light_fence()/heavy_fence()
+// orders like seq_cst fences, but two light ones do not. tests/model/litmus_test.cc shows all this.
 //
 // Slots. A work queue reads a slot *before* the compare-exchange that makes the value its own. Such
 // a read is speculative: only a success right after it makes it count. Then it is checked as if the
@@ -80,8 +80,11 @@ namespace weft::rt {
 using model::atomic;
 using model::cell;
 using model::fence;
+using model::heavy_fence;
+using model::light_fence;
 using model::slot;
 
 inline void cpu_pause() { model::engine::get().yield(); }
+inline bool init_asymmetric_fence() { return true; }
 
 }  // namespace weft::rt

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "base/asymmetric_fence.h"
 #include "base/atomic.h"
 #include "model/protocol.h"
 
@@ -69,6 +70,23 @@ TEST(Litmus, StoreBufferingNeedsBothFences) {
       outcomes(2, {[](vars& v) { v.x.store(1, rlx), rt::fence(sc), v.r[0] = v.y.load(rlx); },
                    [](vars& v) { v.y.store(1, rlx), v.r[1] = v.x.load(rlx); }})
           .count("0 0"));
+}
+
+TEST(Litmus, AsymmetricFences) {
+  const auto run = [](int first, int second) {
+    const auto f = [](int kind) {
+      kind == 2 ? rt::heavy_fence(sc) : kind == 1 ? rt::light_fence(sc) : void();
+    };
+    return outcomes(2, {[=](vars& v) { v.x.store(1, rlx), f(first), v.r[0] = v.y.load(rlx); },
+                        [=](vars& v) { v.y.store(1, rlx), f(second), v.r[1] = v.x.load(rlx); }})
+        .count("0 0");
+  };
+  EXPECT_EQ(run(1, 2), 0u);
+  EXPECT_EQ(run(2, 1), 0u);
+  EXPECT_EQ(run(2, 2), 0u);
+  EXPECT_EQ(run(1, 1), 1u);  // two light fences order nothing
+  EXPECT_EQ(run(0, 2), 1u);  // the compiler may move what no fence holds
+  EXPECT_EQ(run(1, 0), 1u);
 }
 
 TEST(Litmus, MessagePassing) {

@@ -258,5 +258,9 @@ bool atomic<T>::compare(T& expected, T desired, std::memory_order success,
 // --- fences ----------------------------------------------------------------------------------
 
 void fence(std::memory_order order);
+// The pair of base/asymmetric_fence.h: one light and one heavy fence order like two seq_cst ones,
+// two light ones order nothing.
+void light_fence(std::memory_order order);
+void heavy_fence(std::memory_order order);
 
 }  // namespace weft::model
