@@ -201,4 +201,20 @@ class value_state : public future_state {
   alignas(value_type) unsigned char memory_[sizeof(value_type)];
 };
 
+// Whoever is unwound by goexit() leaves a broken promise behind.
+class abandon_guard {
+ public:
+  explicit abandon_guard(future_state& s) noexcept : state_(&s) {}
+  ~abandon_guard() {
+    if (state_ != nullptr) {
+      state_->unclaim();
+      state_->abandon();
+    }
+  }
+  void dismiss() noexcept { state_ = nullptr; }
+
+ private:
+  future_state* state_;
+};
+
 }  // namespace weft::detail

@@ -32,22 +32,6 @@ class task_callable_of final : public task_callable<R, Args...> {
   F f_;
 };
 
-// Whoever is unwound by goexit() leaves a broken promise behind.
-class abandon_guard {
- public:
-  explicit abandon_guard(future_state& s) noexcept : state_(&s) {}
-  ~abandon_guard() {
-    if (state_ != nullptr) {
-      state_->unclaim();
-      state_->abandon();
-    }
-  }
-  void dismiss() noexcept { state_ = nullptr; }
-
- private:
-  future_state* state_;
-};
-
 }  // namespace detail
 
 template <class Signature>
