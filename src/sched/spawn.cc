@@ -90,9 +90,8 @@ void spill(P* pp) {
   push_chain_locked(first, n);
 }
 
-// For threads without a P. Not instrumented: a record goes from M to M by ways that TSan does not know
-// (section.h), and this is a plain thread.
-WEFT_NO_TSAN G* shared_g_get() {
+// For threads without a P.
+G* shared_g_get() {
   {
     const scoped_lock held(sched.gfree_lock);
     if (G* gp = sched.free_gs) {
