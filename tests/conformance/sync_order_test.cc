@@ -288,9 +288,6 @@ constexpr const char* kReport = "WARNING: ThreadSanitizer: data race";
 class SyncOrder : public testing::TestWithParam<const char*> {};
 
 TEST_P(SyncOrder, IsWhatWasPromised) {
-#ifdef WEFT_CHAOS
-  GTEST_SKIP() << "the children rely on who runs first";
-#endif
   const auto ordered = run_child(std::string(GetParam()) + "_ordered");
   EXPECT_EQ(ordered.output.find(kReport), std::string::npos) << ordered.output;
   EXPECT_EQ(ordered.status, 0) << ordered.output;
