@@ -80,8 +80,8 @@ void at_exit(exit_hook& hook) {
 }
 
 void run_exit_hooks(G* gp) {
-  begin_end(gp);
   while (exit_hook* h = pop(gp)) {
+    begin_end(gp);  // before each: a hook may have given it a word that the next one ends
     h->run(h);
   }
   begin_end(gp);

@@ -232,6 +232,31 @@ TEST_P(GoroutineLocal, NotTheJoinersOne) {
   });
 }
 
+// Values that come to life while others are destroyed; and one of them uses another that has gone: it gets
+// a new one.
+std::atomic<int> ys_made{0};
+std::atomic<int> ys_alive{0};
+struct local_y {
+  local_y() { ++ys_made, ++ys_alive; }
+  ~local_y() { --ys_alive; }
+};
+weft::goroutine_local<local_y> the_y;
+struct local_x {
+  ~local_x() { the_y.get(); }
+};
+weft::goroutine_local<local_x> the_x;
+struct local_v {
+  ~local_v() { the_x.get(), the_y.get(); }
+};
+weft::goroutine_local<local_v> the_v;
+
+TEST_P(GoroutineLocal, BornWhileOthersAreDestroyed) {
+  ys_made = 0;
+  run([] { weft::thread([] { the_v.get(); }).join(); });
+  EXPECT_EQ(ys_made, 2);
+  EXPECT_EQ(ys_alive, 0);
+}
+
 // Destroyed when the goroutine ends, the last one first, also by goexit().
 TEST_P(GoroutineLocal, DestroyedAtTheEnd) {
   static std::string order;
