@@ -129,7 +129,7 @@ TYPED_TEST(TimerWheel, RandomlyAgreesWithASortedList) {
       const std::int64_t d = (std::int64_t{1} << magnitude) + random.below(1 << 20);
       switch (random.below(4)) {
         case 0:
-        case 1: t.insert(now + d - (1 << 19)); break;
+        case 1: t.insert(std::max<std::int64_t>(now + d - (1 << 19), 0)); break;
         case 2:
           if (t.size() != 0) t.remove(t.any(static_cast<std::uint64_t>(random.below(1 << 20))));
           break;
