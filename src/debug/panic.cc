@@ -17,6 +17,7 @@
 #include "debug/crash_stack.h"
 #include "debug/demangle.h"
 #include "debug/dump.h"
+#include "debug/stack_overflow.h"
 #include "debug/traceback.h"
 #include "fiber/unwind.h"
 #include "sched/diagnostics.h"
@@ -185,6 +186,7 @@ void install_diagnostics() {
   set_crash_hooks({.freeze_world = nullptr, .dump = dump_goroutines});
   set_unwind_hooks({.uncaught = [] { report_panic(); }, .goexit = [] { end_goroutine(); }});
   previous_handler = std::set_terminate(on_terminate);
+  report_stack_overflows();
 }
 
 }  // namespace weft::rt

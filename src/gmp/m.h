@@ -17,6 +17,7 @@
 #include "fiber/sanitizer.h"
 #include "fiber/stack.h"
 #include "gmp/waiter.h"
+#include "os/signal_stack.h"
 
 namespace weft::rt {
 
@@ -62,6 +63,7 @@ struct alignas(64) M {
   std::uint64_t id = 0;
   int tid = 0;
   [[no_unique_address]] fiber_tools tools;  // of the thread's own stack, g0
+  signal_stack handlers;                    // … and the one for its signal handlers
 
   // -- guarded by sched.lock
   P* nextp = nullptr;  // the P to take on waking; set before the wake-up

@@ -47,6 +47,7 @@ void run_on_this_thread(detail::spawn_slot slot, const main_start& how) {
   mp->leave_when_g_ends = false;
   *mp->eh_globals = callers;
   set_current_m(nullptr);
+  mp->handlers.abandon();
   release_m(mp);
 }
 

@@ -83,6 +83,7 @@ void bind_thread(M* mp) {
   mp->errno_location = &errno;
   mp->eh_globals = thread_eh_state();
   mp->tools.adopt_thread();
+  mp->handlers.adopt();
   set_current_m(mp);
   watch_thread_exit();
 }

@@ -10,6 +10,7 @@
 
 #include "crash/child.h"
 #include "crash/match.h"
+#include "fiber/sanitizer.h"
 
 namespace {
 
@@ -373,6 +374,42 @@ TEST(GoNil, EmptyFunction) {
 TEST(GoNil, NullPointer) {
   EXPECT_CRASH(run_program("go_nil_pointer"),
                "^fatal error: go of nil func value\n\ngoroutine 1 \\[running\\]:\n");
+}
+
+TEST(Overflow, OfAStandardStack) {
+  EXPECT_CRASH(run_program("overflow"),
+               "^runtime: goroutine stack exceeds [0-9]+-byte limit\n"
+               "runtime: sp=0x[0-9a-f]+ stack=\\[0x[0-9a-f]+, 0x[0-9a-f]+\\]\n"
+               "fatal error: stack overflow\n\n"
+               "goroutine 1 \\[running\\]:\n"
+               "app::descend\\(");
+}
+TEST(Overflow, SaysWhoAndWhereFrom) {
+  const outcome o = run_program("overflow_named");
+  EXPECT_CRASH(o, "fatal error: stack overflow\n\ngoroutine 2 \\[running\\] \\{name: deep\\}:\n");
+  EXPECT_NE(o.err.find("created by app::"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("goroutine 1 [sync.WaitGroup.Wait"), std::string::npos) << o.err;
+}
+TEST(Overflow, OnALockedThread) {
+  EXPECT_CRASH(run_program("overflow_on_main_thread"), "fatal error: stack overflow\n");
+}
+TEST(Overflow, IsNotTheProgramsFault) {
+  EXPECT_CRASH(run_program("overflow_after_handler"), "fatal error: stack overflow\n");
+}
+// Faults that are no overflow end as they would without weft. (ASan reports them itself.)
+TEST(Overflow, IsNotEveryFault) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer handles faults";
+  const outcome fault = run_program("fault");
+  EXPECT_EQ(fault.signal, SIGSEGV) << fault.err;
+  EXPECT_EQ(fault.err, "");
+  const outcome sent = run_program("fault_sent");
+  EXPECT_EQ(sent.signal, SIGSEGV) << sent.err;
+  EXPECT_EQ(sent.err, "");
+}
+TEST(Overflow, LeavesOtherFaultsToThePreviousHandler) {
+  const outcome o = run_program("fault_after_handler");
+  EXPECT_EQ(o.exit_status, 7) << o.err;
+  EXPECT_EQ(o.err, "the program's own handler\n");
 }
 
 TEST(Resources, ThreadLimit) {

@@ -1,0 +1,25 @@
+// A goroutine that meets the guard of its stack is reported by name:
+//
+//   runtime: goroutine stack exceeds 245760-byte limit
+//   runtime: sp=0x7f3a60003ff8 stack=[0x7f3a60004000, 0x7f3a60040000]
+//   fatal error: stack overflow
+//
+//   goroutine 7 [running]:
+//   …
+//
+// Problem. All that the kernel says is SIGSEGV, and there is no stack left to handle it on. So Ms have a
+// stack for handlers (os/signal_stack.h), and a fault in, or a stack pointer below, the guard of the
+// goroutine that runs here is an overflow. Any other fault is none of our business: it goes to
+// whoever handled it before weft started, or ends the process as the kernel would have done.
+//
+// A program that installs a handler of its own later has the last word, and loses the report.
+//
+// Go: runtime/stack.go newstack, "goroutine stack exceeds"
+#pragma once
+
+namespace weft::rt {
+
+// Takes SIGSEGV and SIGBUS. Once, while booting.
+void report_stack_overflows() noexcept;
+
+}  // namespace weft::rt
