@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "gmp/g.h"
 #include "sched/sched_api.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -84,6 +85,8 @@ void at_exit(exit_hook& hook) {
     push(gp, hook);
     return;
   }
+  // Now: what a thread asks C++ to call at its end while it ends already, is never called, nor freed.
+  watch_thread_exit();
   insert(this_thread().hooks, hook);
 }
 
