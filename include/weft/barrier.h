@@ -43,6 +43,9 @@ class barrier {
 /// as the last wait() has returned.
 template <class CompletionFunction = detail::no_completion>
 class barrier {
+  static_assert(std::is_nothrow_invocable_v<CompletionFunction&>,
+                "weft: the completion function of a barrier must be noexcept");
+
  public:
   class arrival_token {
    public:

@@ -59,7 +59,6 @@ class cond {
   std::uint64_t state_ = 0;
   [[maybe_unused]] void* first_ = nullptr;
   [[maybe_unused]] void* last_ = nullptr;
-  [[maybe_unused]] std::uint64_t round_ = 0;
 };
 
 // wait_for and wait_until, with and without a predicate, over one wait with a deadline.
@@ -106,7 +105,8 @@ class timed_waits {
 /// only when notified. notify_all() does not wake a thousand waiters to collide on the mutex: they
 /// move to its queue, and each wakes as the one before unlocks.
 ///
-/// It may be destroyed once everybody has been notified, even if they have not returned yet.
+/// It may be destroyed once everybody has been notified, even if they have not returned yet, and also by
+/// somebody who holds their mutex.
 class condition_variable
     : private detail::cond,
       private detail::timed_waits<condition_variable, std::unique_lock<mutex>> {
@@ -227,16 +227,23 @@ class condition_variable_any : private detail::cond {
 
   template <class Lock>
   bool wait_before(Lock& lock, std::int64_t deadline, const std::stop_token* token = nullptr) {
-    foreign_lock l{&lock, [](void* p) { static_cast<Lock*>(p)->unlock(); }, nullptr, token};
+    struct relock {
+      Lock& lock;
+      bool unlocked = false;
+      ~relock() {
+        if (unlocked) lock.lock();  // as in std: std::terminate if that throws
+      }
+    } again{lock};
+    const auto unlock = [](void* p) {
+      static_cast<relock*>(p)->lock.unlock();
+      static_cast<relock*>(p)->unlocked = true;
+    };
+    foreign_lock l{&again, unlock, nullptr, token};
     if (token != nullptr) {
       l.cancelled = [](const void* p) {
         return static_cast<const std::stop_token*>(p)->stop_requested();
       };
     }
-    struct relock {
-      Lock& lock;
-      ~relock() { lock.lock(); }  // as in std: std::terminate if that throws
-    } const again{lock};
     return wait_any(l, deadline);
   }
 

@@ -37,6 +37,8 @@ using std::unique_lock;
 /// as the last owner's unlock() has made it free, even if that call has not returned yet.
 class mutex {
  public:
+  using native_handle_type = void*;
+
   constexpr mutex() noexcept = default;
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
@@ -67,6 +69,9 @@ class mutex {
     }
   }
 
+  /// There is nothing underneath that other libraries know: its address.
+  native_handle_type native_handle() noexcept { return this; }
+
  private:
   WEFT_EXPORT void lock_slow();
   WEFT_EXPORT void unlock_slow();
@@ -82,6 +87,8 @@ class mutex {
 class timed_mutex : private mutex {
  public:
   using mutex::lock;
+  using mutex::native_handle;
+  using mutex::native_handle_type;
   using mutex::try_lock;
   using mutex::unlock;
 
@@ -102,6 +109,8 @@ namespace detail {
 template <class Mutex>
 class recursive {
  public:
+  using native_handle_type = void*;
+
   constexpr recursive() noexcept = default;
 
   void lock() {
@@ -129,6 +138,7 @@ class recursive {
       mutex_.unlock();
     }
   }
+  native_handle_type native_handle() noexcept { return this; }
 
  protected:
   template <class Attempt>

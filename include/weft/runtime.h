@@ -32,6 +32,11 @@ WEFT_EXPORT std::uint64_t goid();
 /// previous limit.
 WEFT_EXPORT int set_max_threads(int n);
 
+/// Gives back now what is kept for later, as far as nobody uses it: the memory of idle stacks, and what
+/// lay in a weft::pool since the last gc() but one. Stops the world for a moment. Nothing calls it by
+/// itself: there is no collector.
+WEFT_EXPORT void gc();
+
 /// Calls f while no other goroutine runs, and returns what it returns. Somebody may have been stopped
 /// inside malloc: f must neither allocate nor take locks that goroutines use. It must not come to a
 /// scheduling point (block, yield, change the number of Ps, stop the world again): that is a fatal error.

@@ -20,6 +20,8 @@ using std::shared_lock;
 /// last one has made it free.
 class shared_mutex {
  public:
+  using native_handle_type = void*;
+
   constexpr shared_mutex() noexcept = default;
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
@@ -31,6 +33,8 @@ class shared_mutex {
   void lock_shared() { lock_shared_until(detail::kNoDeadline); }
   WEFT_EXPORT bool try_lock_shared();
   WEFT_EXPORT void unlock_shared();
+
+  native_handle_type native_handle() noexcept { return this; }
 
  protected:
   WEFT_EXPORT bool lock_until(std::int64_t deadline);

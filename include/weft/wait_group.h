@@ -11,8 +11,9 @@
 namespace weft {
 
 /// Go's sync.WaitGroup: add() before starting, done() at the end of each, wait() for all. The counter
-/// must not fall below zero, and add() from zero must not run concurrently with wait(). It may be
-/// destroyed as soon as wait() has returned, and reused.
+/// must not fall below zero. An add() from zero beside a wait() is no misuse, but that wait() may return
+/// without having waited for it. It may be destroyed as soon as wait() has returned; and reused as soon as
+/// the counter is zero, even if not everybody has returned.
 ///
 /// When not to use it: for one goroutine use weft::thread.
 class wait_group {

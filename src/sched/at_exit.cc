@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "gmp/g.h"
 #include "sched/sched_api.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -18,19 +19,17 @@ struct thread_record {
   void* word = nullptr;
 };
 
-void run_all(exit_hook*& hooks) {
-  while (exit_hook* h = hooks) {
-    hooks = h->next;
-    h->run(h);
+// X1: behind those that destroy values, unless it is one of them.
+WEFT_NO_TSAN void insert(exit_hook*& hooks, exit_hook& hook) {
+  exit_hook** at = &hooks;
+  while (!hook.own_values && *at != nullptr && (*at)->own_values) {
+    at = &(*at)->next;
   }
+  hook.next = *at;
+  *at = &hook;
 }
 
-void thread_ends(void* p) {
-  auto* record = static_cast<thread_record*>(p);
-  record->word = nullptr;
-  run_all(record->hooks);
-  delete record;
-}
+void thread_ends(void* record);
 
 pthread_key_t thread_key() {
   static const pthread_key_t key = [] {
@@ -50,11 +49,23 @@ thread_record& this_thread() {
   return *record;
 }
 
+// The key has lost its value already; a hook that registers another finds the record by it.
+void thread_ends(void* p) {
+  auto* record = static_cast<thread_record*>(p);
+  pthread_setspecific(thread_key(), record);
+  while (exit_hook* h = record->hooks) {
+    record->hooks = h->next;
+    record->word = nullptr;  // before each: a hook may have given it a word that the next one ends
+    h->run(h);
+  }
+  pthread_setspecific(thread_key(), nullptr);
+  delete record;
+}
+
 // Not instrumented: the record is the goroutine's own, but it was another's before, and TSan has not
 // been told of an order between the two.
 WEFT_NO_TSAN void push(G* gp, exit_hook& hook) {
-  hook.next = gp->exit_hooks;
-  gp->exit_hooks = &hook;
+  insert(gp->exit_hooks, hook);
   gp->has_exit_hooks = true;
 }
 WEFT_NO_TSAN exit_hook* pop(G* gp) {
@@ -74,9 +85,9 @@ void at_exit(exit_hook& hook) {
     push(gp, hook);
     return;
   }
-  thread_record& record = this_thread();
-  hook.next = record.hooks;
-  record.hooks = &hook;
+  // Now: what a thread asks C++ to call at its end while it ends already, is never called, nor freed.
+  watch_thread_exit();
+  insert(this_thread().hooks, hook);
 }
 
 void run_exit_hooks(G* gp) {

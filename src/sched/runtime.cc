@@ -64,6 +64,23 @@ int set_max_threads(int n) {
 
 }  // namespace weft::runtime
 
+namespace weft::rt {
+
+void return_idle_stacks() {
+  stop_world();
+  M* mp = enter_runtime();
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    P* pp = sched.p(i);
+    the_stacks.give(pp->stacks, pp->stack_count);
+    pp->stack_count = 0;
+  }
+  leave_runtime(mp);
+  start_world();
+  the_stacks.trim();
+}
+
+}  // namespace weft::rt
+
 namespace weft::detail {
 
 void stop_the_world() { rt::stop_world(); }

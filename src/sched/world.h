@@ -16,6 +16,9 @@ void start_world_with(std::int32_t procs);
 // While the world is stopped, or before there is any M. Requires: sched.lock held by the caller.
 void resize_procs(std::int32_t n) WEFT_REQUIRES(sched.lock);
 
+// The pages of stacks that nobody uses go back to the system, the Ps' own included. Stops the world.
+void return_idle_stacks();
+
 // For good: asks all Ps to stop and waits for at most `ns`. True if all have.
 bool freeze_world(std::int64_t ns);
 // The caller has called exit() while another thread is in exit(): never returns, and stops its P first

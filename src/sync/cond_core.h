@@ -1,19 +1,28 @@
 // The condition variable's protocol: a queue of sleepers behind one word.
 //
-//   state: │ timed, 32 bits │ waiters, 31 bits │ queue, 1 bit │          list: guarded by the queue bit
+//   state: │ limited, 32 bits │ waiters, 31 bits │ queue, 1 bit │        list: guarded by the queue bit
 //
 // wait() lists the caller *before* it unlocks the mutex, so that nobody who changes the condition
 // under the mutex can miss it; notify takes sleepers off in the order in which they came. [CO-1]
 // What is done with those taken off is the caller's business: waiters of a weft::mutex move on to its
 // queue without waking (mutex_core::adopt()), others are roused.
 //
+// One who waits with a limit may leave by himself. Who ends his wait is decided in his own node, by the
+// claim (gmp/wait_claim.h): the notifier takes it under the queue bit, before it takes him off; the
+// limit takes it without asking anybody. One whose limit was first stays listed, and counted, until
+// he has taken himself off: notify passes him by.
+//
 // C1: notify touches the object no more once those it took off are free to go, and they do not touch it
-//     either: it may be destroyed as soon as everybody has been notified, as std allows. Only one who
-//     waits with a limit must look at the list when his time is over, so those are counted (`timed`)
-//     until they have looked for the last time, and the destructor waits for them.
+//     either: it may be destroyed as soon as everybody has been notified, as std allows, also by
+//     somebody who holds the mutex that they want next. Only those whose limit was first come back
+//     to the list. They are still counted, so the destructor waits until the word is zero; they want
+//     nothing but the queue bit.
 //
 // CV1 is the queue bit, acquired when taken and released when dropped. Whether anybody waits is asked
 //     relaxed: who changed the condition under the mutex has acquired the unlock of whoever waits.
+// Rejected: a number by which a waiter sees in the object whether it is still listed (it looks there
+// after it was notified: C1), and a list of their own for those with limits (then notify_one must
+// compare ages; notify_all walks the list only while somebody with a limit is on it).
 // Go: runtime/sema.go notifyList (tickets; a list needs none)
 #pragma once
 
@@ -29,13 +38,14 @@ class cond_core {
  public:
   constexpr cond_core() = default;
 
-  // Before the mutex is unlocked. After it, n may be roused, or moved, at any time.
-  void push(Node* n, bool timed) {
+  // Before the mutex is unlocked. After it, n may be roused, or moved, at any time; if it is limited,
+  // once somebody has taken its claim.
+  void push(Node* n, bool limited) {
     lock_queue();
-    n->round = round_.get();
+    n->limited = limited;
     list_.push_back(n);
     // order: CV1 release publishes the list to the next holder of the bit
-    state_.fetch_add((kWaiter - kQueue) + (timed ? kTimed : 0), WEFT_ORDER(CV1, release));
+    state_.fetch_add(weight(limited) - kQueue, WEFT_ORDER(CV1, release));
   }
 
   // The one who waits longest, or null.
@@ -44,12 +54,15 @@ class cond_core {
       return nullptr;
     }
     lock_queue();
-    Node* n = list_.pop_front();
+    Node* n = list_.front();
+    while (n != nullptr && !claims(n)) {
+      n = n->next;
+    }
     if (n != nullptr) {
-      n->round = kGone;
+      list_.remove(n);
     }
     // order: CV1 release as in push()
-    state_.fetch_sub(kQueue + (n != nullptr ? kWaiter : 0), WEFT_ORDER(CV1, release));
+    state_.fetch_sub(kQueue + (n != nullptr ? weight(n->limited) : 0), WEFT_ORDER(CV1, release));
     return n;
   }
 
@@ -58,42 +71,38 @@ class cond_core {
     std::uint32_t count;
   };
 
-  // Everybody, in constant time.
+  // Everybody; in constant time, if nobody has a limit.
   [[nodiscard]] taken take_all() { return anybody() ? take_all_surely() : taken{}; }
 
   // The same for one who has not held the mutex (a stop request): its step in the word's history is
   // before or after the push of whoever waits, so that one of the two sees the other.
   [[nodiscard]] taken take_all_surely() {
     lock_queue();
-    // order: CV0 relaxed: under the queue bit the count stands still
-    const std::uint32_t n = waiters(state_.load(WEFT_ORDER(CV0, relaxed)));
-    taken all{list_.take_all(), n};
-    round_.set(round_.get() + 1);
+    // order: CV0 relaxed: under the queue bit the counts stand still
+    const std::uint64_t s = state_.load(WEFT_ORDER(CV0, relaxed));
+    if (s < kLimited) {
+      taken all{list_.take_all(), waiters(s)};
+      // order: CV1 release as in push()
+      state_.fetch_sub(kQueue + all.count * kWaiter, WEFT_ORDER(CV1, release));
+      return all;
+    }
+    std::uint64_t delta = kQueue;
+    taken all = claim_all(delta);
     // order: CV1 release as in push()
-    state_.fetch_sub(kQueue + n * kWaiter, WEFT_ORDER(CV1, release));
+    state_.fetch_sub(delta, WEFT_ORDER(CV1, release));
     return all;
   }
 
-  // Its time is over, or it need not wait after all. False: it has been notified already.
-  [[nodiscard]] bool give_up(Node* n) {
+  // Its limit was first, or it need not wait after all: the caller has n's claim. The caller does not
+  // touch the object afterwards, which may be gone.
+  void leave(Node* n) {
     lock_queue();
-    const bool mine = n->round == round_.get();
-    if (mine) {
-      list_.remove(n);
-    }
-    // order: CV1 release as in push()
-    state_.fetch_sub(kQueue + (mine ? kWaiter : 0), WEFT_ORDER(CV1, release));
-    return mine;
+    list_.remove(n);
+    // order: CV1 release as in push(), and to quiet()
+    state_.fetch_sub(kQueue + weight(true), WEFT_ORDER(CV1, release));
   }
 
-  // A timed waiter will not touch the object any more.
-  void leave() {
-    // order: release pairs with quiet(): this very step precedes the end of the object. Without a label,
-    // since models do not see the end of an atomic
-    state_.fetch_sub(kTimed, std::memory_order_release);
-  }
-
-  // Nobody will touch the object any more, as far as those are concerned who have been notified.
+  // Nobody will touch the object any more, if everybody has been notified.
   bool quiet() const {
     // order: CV1 acquire pairs with the last release of everybody who has been here
     return state_.load(WEFT_ORDER(CV1, acquire)) == 0;
@@ -102,8 +111,9 @@ class cond_core {
  private:
   static constexpr std::uint64_t kQueue = 1;
   static constexpr std::uint64_t kWaiter = 2;
-  static constexpr std::uint64_t kTimed = std::uint64_t{1} << 32;
-  static constexpr std::uint64_t kGone = ~std::uint64_t{0};
+  static constexpr std::uint64_t kLimited = std::uint64_t{1} << 32;
+
+  static constexpr std::uint64_t weight(bool limited) { return kWaiter + (limited ? kLimited : 0); }
 
   static constexpr std::uint32_t waiters(std::uint64_t s) {
     return static_cast<std::uint32_t>(s) / static_cast<std::uint32_t>(kWaiter);
@@ -112,6 +122,28 @@ class cond_core {
   bool anybody() const {
     // order: CV0 relaxed: see CV1 above
     return waiters(state_.load(WEFT_ORDER(CV0, relaxed))) != 0;
+  }
+
+  // Holding the bit. False: its limit was first, and it will take itself off.
+  static bool claims(Node* n) {
+    return !n->limited || n->take() || WEFT_MUTANT("notified-though-it-leaves");
+  }
+
+  // Holding the bit: all but those who leave, and what that means for the word.
+  taken claim_all(std::uint64_t& delta) {
+    taken all{};
+    wait_list<Node> leaving;
+    while (Node* n = list_.pop_front()) {
+      if (claims(n)) {
+        all.list.push_back(n);
+        ++all.count;
+        delta += weight(n->limited && !WEFT_MUTANT("counted-until-it-leaves"));
+      } else {
+        leaving.push_back(n);
+      }
+    }
+    list_.append(leaving);
+    return all;
   }
 
   void lock_queue() {
@@ -123,7 +155,6 @@ class cond_core {
 
   atomic<std::uint64_t> state_{0};
   wait_list<Node> list_;
-  cell<std::uint64_t> round_{};  // of notify_all: nodes of earlier ones are gone
 };
 
 }  // namespace weft::rt

@@ -42,18 +42,13 @@ void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
   }
 }
 
-// Sleeps until notified. False: the deadline came first.
-bool sleep_until_notified(core& c, sleeper& n, std::int64_t deadline) {
-  if (rt::sleep_until(n, wait_reason::cond_wait, {deadline, nullptr})) {
-    c.leave();
+// Sleeps until notified. False: the limit came first, and n is on no list any more.
+bool sleep_until_notified(core& c, sleeper& n, const rt::wait_limit& limit) {
+  if (rt::sleep_until(n, wait_reason::cond_wait, limit)) {
     return true;
   }
-  const bool timed_out = c.give_up(&n);
-  c.leave();
-  if (!timed_out) {
-    rt::settle(n, wait_reason::cond_wait);
-  }
-  return !timed_out;
+  c.leave(&n);
+  return false;
 }
 
 }  // namespace
@@ -80,7 +75,7 @@ void cond::wait(mutex& m) {
   mutex_words& words = rt::words_of(m);
   sleeper n;
   n.mutex = &words;
-  core_of(this).push(&n, /*timed=*/false);
+  core_of(this).push(&n, /*limited=*/false);
   unlock(words);
   rt::sleep(n, wait_reason::cond_wait);
   rt::lock_env env(wait_reason::mutex_lock);
@@ -88,13 +83,17 @@ void cond::wait(mutex& m) {
 }
 
 bool cond::wait_until(mutex& m, std::int64_t deadline) {
+  if (deadline == rt::kNever) {
+    wait(m);
+    return true;
+  }
   mutex_words& words = rt::words_of(m);
   core& c = core_of(this);
   sleeper n;
   n.mutex = &words;
-  c.push(&n, /*timed=*/true);
+  c.push(&n, /*limited=*/true);
   unlock(words);
-  if (!sleep_until_notified(c, n, deadline)) {
+  if (!sleep_until_notified(c, n, {deadline, nullptr})) {
     m.lock();
     return false;
   }
@@ -103,22 +102,32 @@ bool cond::wait_until(mutex& m, std::int64_t deadline) {
   return true;
 }
 
+// Always with a claim, so that it may leave if the lock's unlock() throws. (Whoever has been notified by
+// then keeps the notification, although he does not return normally: the object may be gone.)
 bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
   core& c = core_of(this);
   sleeper n;
-  const bool timed = deadline != rt::kNever || l.cancelled != nullptr;
-  c.push(&n, timed);
-  l.unlock(l.lock);
-  if (!timed) {
-    rt::sleep(n, wait_reason::cond_wait);
-    return true;
+  c.push(&n, /*limited=*/true);
+  const auto off = [&c, &n] {
+    if (n.claim.take()) {
+      c.leave(&n);
+      return true;
+    }
+    return false;
+  };
+  try {
+    l.unlock(l.lock);
+  } catch (...) {
+    if (!off()) {
+      rt::sleep(n, wait_reason::cond_wait);
+    }
+    throw;
   }
   // A stop that was requested before the push is seen here; one after it finds n.
-  if (l.cancelled != nullptr && l.cancelled(l.token) && c.give_up(&n)) {
-    c.leave();
+  if (l.cancelled != nullptr && l.cancelled(l.token) && off()) {
     return true;
   }
-  return sleep_until_notified(c, n, deadline);
+  return sleep_until_notified(c, n, {deadline, nullptr});
 }
 
 void cond::quiet_begin() noexcept { rt::tsan_ignore_begin(); }

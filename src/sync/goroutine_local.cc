@@ -23,7 +23,10 @@ struct value {
 
 class table : public rt::exit_hook {
  public:
-  table() : places_(kSmallest) { run = end; }
+  table() : places_(kSmallest) {
+    run = end;
+    own_values = true;
+  }
 
   void* find(std::uint64_t key) const {
     const value& v = places_[place_of(key)];

@@ -14,13 +14,13 @@ struct rousing {
   completion<Waiter> fired;
   completion<Waiter> dropped;  // the waker is done with a node whose wait the limit had ended
 
-  // By whoever took the node off its list. Returns whom to wake, or null.
-  [[nodiscard]] Waiter* rouse() {
+  // By whoever took the node off its list, and maybe its claim. Returns whom to wake, or null.
+  [[nodiscard]] Waiter* rouse(bool claimed = false) {
     Waiter* w = fired.complete();
     if (w == nullptr) {
       return nullptr;  // not parked yet: it will see that it need not
     }
-    if (w->take() || WEFT_MUTANT("woken-twice")) {
+    if ((claimed && !WEFT_MUTANT("claim-forgotten")) || w->take() || WEFT_MUTANT("woken-twice")) {
       return w;
     }
     return WEFT_MUTANT("never-dropped") ? nullptr : dropped.complete();

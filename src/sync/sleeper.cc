@@ -37,7 +37,7 @@ void settle(sleeper& n, wait_reason reason) {
 }
 
 void rouse(sleeper* n) {
-  if (waiter* w = n->hands.rouse()) {
+  if (waiter* w = n->hands.rouse(n->claimed)) {
     wake(w);
   }
 }

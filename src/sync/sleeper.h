@@ -15,7 +15,8 @@
 //
 // With a limit, the timer may end the park at any time. The list decides: who is still on it takes
 // itself off and has timed out; who is not has been chosen, and waits for b to be over (settle()):
-// rouse() finds the wait claimed by the timer, and completes `dropped` instead.
+// rouse() finds the wait claimed by the timer, and completes `dropped` instead. A waker that takes the
+// claim itself, before a, decides already then: no timer ends the wait any more (cond_core.h).
 //
 // SL1: between a and the end of b the node stays. Otherwise rouse() writes into a frame that is gone
 //      (rousing.h says when b is over).
@@ -38,10 +39,11 @@ struct sleeper {
   sleeper* next = nullptr;
   sleeper* prev = nullptr;
   bool linked = false;
-  std::uint64_t round = 0;  // cond_core: by which it knows that it is still there
+  bool limited = false;  // cond_core: who takes it off takes its claim first
 
   // -- the waker's until it rouses
   bool granted = false;                  // what it waits for is its own already
+  bool claimed = false;                  // the waker has the claim
   mutex_core<sleeper>* mutex = nullptr;  // condition variables: what it wants next
 
   // -- the handshake
@@ -49,9 +51,12 @@ struct sleeper {
   wait_claim claim;  // with a limit
   waiter w;
 
+  // By a waker under the queue bit. False: the limit was first.
+  [[nodiscard]] bool take() { return claimed = claim.take(); }
+
   // For the next sleep. Requires: on no list, and roused or never listed.
   void reset() {
-    granted = false;
+    granted = claimed = false;
     w.event.clear();  // a plain thread's
     hands.fired.reset();
     if (w.claim != nullptr) {

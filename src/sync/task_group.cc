@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "fiber/unwind.h"
+#include "sync/count_gate.h"
 
 namespace weft {
 
@@ -35,8 +36,8 @@ task_group::~task_group() {
 }
 
 void task_group::set_limit(int n) {
-  if (places_ && places_.size() != 0) {
-    throw panic_error("errgroup: modify limit while " + std::to_string(places_.size()) +
+  if (const std::int32_t active = reinterpret_cast<rt::count_gate&>(tasks_).pending()) {
+    throw panic_error("errgroup: modify limit while " + std::to_string(active) +
                       " goroutines in the group are still active");
   }
   limit_ = n;

@@ -66,8 +66,10 @@ class wait_group_core {
   }
 
   // Nothing to wait for.
-  bool zero() const {
-    return count(state_.load(WEFT_ORDER(WG1, acquire))) == 0;  // order: WG1 pairs with add()
+  bool zero() const { return pending() == 0; }
+  std::int32_t pending() const {
+    // order: WG1 pairs with add()
+    return static_cast<std::int32_t>(count(state_.load(WEFT_ORDER(WG1, acquire))));
   }
 
   // Called once the waiter is off its stack, so that the bit is held for an instant and not across a

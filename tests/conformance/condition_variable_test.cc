@@ -4,8 +4,10 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weft/condition_variable.h>
@@ -19,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using weft::test::eventually;
 using weft::test::scaled;
+constexpr auto no_timeout = weft::cv_status::no_timeout;
 using lock_type = weft::unique_lock<weft::mutex>;
 
 class Cond : public weft::test::over_procs {};
@@ -343,6 +346,53 @@ TEST_P(Cond, DestroyedBesideALimit) {
   });
 }
 
+// … and by somebody who holds the mutex that those with a limit want next: they do not come back to it.
+TEST_P(Cond, DestroyedUnderTheMutexDespiteLimits) {
+  const auto body = [](auto wait, auto notify) {
+    weft::mutex m;
+    auto cv = std::make_unique<weft::condition_variable>();
+    int waiting = 0;
+    weft::wait_group wg;
+    for (int i = 0; i < 3; ++i) {
+      wg.go([&] {
+        lock_type l(m);
+        ++waiting;
+        wait(*cv, l);
+      });
+    }
+    ASSERT_TRUE(eventually([&] {
+      const lock_type l(m);
+      return waiting == 3;
+    }));
+    const auto before = weft::test::test_clock::now();
+    {
+      const lock_type l(m);
+      notify(*cv);
+      cv.reset();
+    }
+    EXPECT_LT(weft::test::test_clock::now() - before, 60s);
+    wg.wait();
+  };
+  const auto an_hour = [](auto& cv, lock_type& l) { EXPECT_EQ(cv.wait_for(l, 1h), no_timeout); };
+  const auto for_ever = [](auto& cv, lock_type& l) {
+    cv.wait_until(l, std::chrono::steady_clock::time_point::max());
+  };
+  const auto an_instant = [](auto& cv, lock_type& l) { cv.wait_for(l, 20us); };
+  const auto all = [](auto& cv) { cv.notify_all(); };
+  const auto one_by_one = [](auto& cv) {
+    for (int i = 0; i < 3; ++i) cv.notify_one();
+  };
+  run([&] {
+    body(an_hour, all);
+    body(an_hour, one_by_one);
+    body(for_ever, all);
+    for (weft::test::budget b(100); b.next();) {
+      body(an_instant, all);
+      body(an_instant, one_by_one);
+    }
+  });
+}
+
 // --- condition_variable_any -------------------------------------------------------------------
 
 TEST_P(Cond, AnyLock) {
@@ -418,6 +468,46 @@ TEST_P(Cond, NobodyThere) {
   weft::condition_variable cv;
   cv.notify_one();
   cv.notify_all();
+}
+
+// A lock whose unlock() fails: the waiter leaves by that exception, with the lock as it was, and on no list.
+struct stubborn_lock {
+  weft::mutex m;
+  bool stubborn = false;
+  void lock() { m.lock(); }
+  void unlock() {
+    if (std::exchange(stubborn, false)) throw std::runtime_error("stuck");
+    m.unlock();
+  }
+};
+
+TEST_P(Cond, UnlockThrows) {
+  run([] {
+    weft::condition_variable_any cv;
+    stubborn_lock l;
+    l.lock();
+    l.stubborn = true;
+    EXPECT_THROW(cv.wait(l), std::runtime_error);
+    EXPECT_FALSE(l.m.try_lock()) << "never unlocked";
+    l.stubborn = true;
+    EXPECT_THROW(cv.wait_for(l, 1h), std::runtime_error);
+    bool waits = false, woken = false;
+    weft::thread other([&] {
+      l.lock();
+      waits = true;
+      cv.wait(l);
+      woken = true;
+      l.unlock();
+    });
+    l.unlock();
+    ASSERT_TRUE(eventually([&] {
+      const std::lock_guard held(l);
+      return waits;
+    }));
+    cv.notify_one();  // would go to those who have left, if they were listed
+    other.join();
+    EXPECT_TRUE(woken);
+  });
 }
 
 WEFT_OVER_PROCS(Cond);

@@ -7,8 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include <weft/condition_variable.h>
 #include <weft/future.h>
 #include <weft/go.h>
+#include <weft/goroutine_local.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -316,6 +318,74 @@ TEST_P(Future, AtThreadExit) {
     std::thread plain([&q] { q.set_value_at_thread_exit(); });
     h.get();
     plain.join();
+  });
+}
+
+struct mark_end {
+  std::atomic<bool>* ended = nullptr;
+  ~mark_end() {
+    if (ended == nullptr) return;
+    for (int i = 0; i < 100; ++i) weft::gosched();
+    *ended = true;
+  }
+};
+weft::goroutine_local<mark_end> local_mark;
+
+// … and after its own values are gone, in whatever order they came: a value's destructor may use what
+// the waiter owns.
+TEST_P(Future, AtThreadExitAfterItsOwnValues) {
+  const auto expect_after = [](bool value_first, auto make_ready, auto start) {
+    std::atomic<bool> ended{false};
+    weft::promise<void> p;
+    auto f = p.get_future();
+    auto joined = start([&] {
+      if (value_first) local_mark->ended = &ended;
+      make_ready(p);
+      local_mark->ended = &ended;
+    });
+    f.wait();
+    EXPECT_TRUE(ended);
+    joined.join();
+  };
+  const auto goroutine = [](auto f) { return weft::thread(f); };
+  const auto plain = [](auto f) { return std::thread(f); };
+  const auto value = [](weft::promise<void>& p) { p.set_value_at_thread_exit(); };
+  const auto task = [](weft::promise<void>& p) {
+    weft::packaged_task t([] {});
+    auto shared = std::make_shared<weft::future<void>>(t.get_future());
+    t.make_ready_at_thread_exit();
+    weft::go([shared, &p] {
+      shared->wait();
+      p.set_value();
+    });
+  };
+  run([&] {
+    for (const bool value_first : {false, true}) {
+      expect_after(value_first, value, goroutine);
+      expect_after(value_first, value, plain);
+      expect_after(value_first, task, goroutine);
+      expect_after(value_first, task, plain);
+    }
+  });
+}
+
+TEST_P(Future, NotifiedAtExitAfterItsOwnValues) {
+  run([] {
+    std::atomic<bool> ended{false};
+    weft::mutex m;
+    weft::condition_variable cv;
+    bool ready = false;
+    weft::thread t([&] {
+      local_mark->ended = &ended;
+      weft::unique_lock<weft::mutex> l(m);
+      ready = true;
+      weft::notify_all_at_thread_exit(cv, std::move(l));
+    });
+    weft::unique_lock<weft::mutex> l(m);
+    cv.wait(l, [&] { return ready; });
+    EXPECT_TRUE(ended);
+    l.unlock();
+    t.join();
   });
 }
 

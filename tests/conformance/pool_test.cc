@@ -10,6 +10,7 @@
 #include <weft/go.h>
 #include <weft/goroutine_local.h>
 #include <weft/pool.h>
+#include <weft/runtime.h>
 #include <weft/singleflight.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
@@ -58,13 +59,13 @@ TEST_P(Pool, TwoGenerations) {
     const std::weak_ptr<int> watch = value;
     weft::pool<std::shared_ptr<int>> p;
     p.put(std::move(value));
-    weft::detail::trim_pools();
+    weft::runtime::gc();
     EXPECT_FALSE(watch.expired()) << "a victim, still to be had";
     auto again = p.get();
     EXPECT_NE(again, nullptr);
     p.put(std::move(again));
-    weft::detail::trim_pools();
-    weft::detail::trim_pools();
+    weft::runtime::gc();
+    weft::runtime::gc();
     EXPECT_TRUE(watch.expired());
     EXPECT_EQ(p.get(), nullptr);
   });

@@ -137,6 +137,25 @@ TEST_P(TaskGroup, Limit) {
   });
 }
 
+// Also if there was no limit: the tasks of before have no places to give back.
+TEST_P(TaskGroup, FirstLimitWhileTasksRun) {
+  run([] {
+    weft::task_group g;
+    weft::chan<weft::unit> gate;
+    for (int i = 0; i < 2; ++i) g.run([gate] { gate.recv(); });
+    try {
+      g.set_limit(2);
+      ADD_FAILURE() << "changed while tasks run";
+    } catch (const weft::panic_error& e) {
+      EXPECT_STREQ(e.what(),
+                   "errgroup: modify limit while 2 goroutines in the group are still active");
+    }
+    for (int i = 0; i < 2; ++i) gate.send({});
+    g.wait();
+    g.set_limit(2);
+  });
+}
+
 TEST_P(TaskGroup, Goexit) {
   run([] {
     weft::task_group g;

@@ -246,6 +246,73 @@ TEST_P(WaitGroup, LimitsBesideTheEnd) {
   });
 }
 
+// Go: "WaitGroup is reused before previous Wait has returned", a panic. Here whoever waits is let go by
+// the step that makes the counter zero: what is added afterwards is the next round, for others.
+TEST_P(WaitGroup, ReusedBeforeWaitHasReturned) {
+  const bool one_p = procs() == 1;
+  run([one_p] {
+    constexpr int kWaiters = 4;
+    for (weft::test::budget b(300); b.next();) {
+      weft::wait_group group, ended;
+      group.add(1);
+      std::atomic<int> waiting{0}, returned{0};
+      for (int i = 0; i < kWaiters; ++i) {
+        ended.go([&, i] {
+          ++waiting;
+          if (i % 2 == 0) {
+            group.wait();
+          } else {
+            EXPECT_TRUE(group.wait_for(std::chrono::hours(1)));
+          }
+          ++returned;
+        });
+      }
+      ASSERT_TRUE(weft::test::eventually([&] { return waiting == kWaiters; }));
+      group.done();
+      group.add(1);  // the next round, while those of the first are on their way
+      std::atomic<bool> over{false};
+      ended.go([&] {
+        group.wait();
+        EXPECT_TRUE(over);
+      });
+      // With several Ps some may come late, and wait for both.
+      ASSERT_TRUE(weft::test::eventually([&] { return returned == kWaiters || !one_p; }));
+      over = true;
+      group.done();
+      ended.wait();
+      ASSERT_EQ(returned, kWaiters);
+    }
+  });
+}
+
+// Go: "Add called concurrently with Wait", a panic. Here wait() finds zero and returns, or finds what was
+// added and waits for it; either way what is done() is seen.
+TEST_P(WaitGroup, AddedFromZeroBesideWait) {
+  run([] {
+    for (weft::test::budget b(300); b.next();) {
+      weft::wait_group group, ended;
+      std::atomic<int> added{0}, done{0};
+      for (int i = 0; i < 3; ++i) {
+        ended.go([&] {
+          group.add(1);
+          ++added;
+          weft::gosched();
+          ++done;
+          group.done();
+        });
+        ended.go([&] {
+          const int before = done;
+          group.wait();
+          EXPECT_GE(done, before);
+        });
+      }
+      ended.wait();
+      group.wait();
+      ASSERT_EQ(done, added);
+    }
+  });
+}
+
 // It is a constant: usable in static initialisers, before everything.
 constinit weft::wait_group constant;
 

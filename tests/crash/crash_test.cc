@@ -324,6 +324,9 @@ TEST(Deadlock, AfterRunHasReturned) { EXPECT_CRASH(run_program("deadlock_after_r
 TEST(Deadlock, WithoutGoroutines) {
   EXPECT_CRASH(run_program("deadlock_without_goroutines"), kAsleep);
 }
+TEST(Deadlock, AfterAThreadHasKeptItsPromise) {
+  EXPECT_CRASH(run_program("deadlock_after_thread_exit"), kAsleep);
+}
 TEST(StoppedWorld, WaitsForNobody) {
   for (const char* program :
        {"stop_and_yield", "stop_and_block", "stop_and_stop", "stop_and_resize",

@@ -162,17 +162,14 @@ struct waiting : state {
   int notified = 0;
 
   // As condition_variable::wait(). False: the limit came first.
-  bool wait(int i, sleeper& n, bool timed = false) {
-    cv.push(&n, timed);
+  enum class limit { none, far, near };
+  bool wait(int i, sleeper& n, limit until = limit::none) {
+    cv.push(&n, until != limit::none);
     unlock();
-    bool woken = true;
-    if (timed) {
-      woken = n.event.sleep_for(1) || !cv.give_up(&n);
-      cv.leave();
-      if (!woken) {
-        check(lock(i), "gave up");
-        return false;
-      }
+    if (until == limit::near && !n.event.sleep_for(1) && n.claim.take()) {
+      cv.leave(&n);
+      check(lock(i), "gave up");
+      return false;
     }
     n.event.sleep();
     m.lock_adopted(who[i], n);
@@ -233,25 +230,53 @@ void notify_outside(world& w) {
   });
 }
 
-// Everybody has been notified: the notifier destroys it, whether they have returned or not.
-void destroyed_after_notify(world& w) {
+// Everybody has been notified: the notifier destroys it, whether they have returned or not, while it
+// still holds the mutex, which they want next.
+void destroyed_after_notify(world& w, waiting::limit until, bool all) {
   auto* s = w.make<waiting>();
   check(s->m.lock_fast(), "not free");
-  auto* timed_out = w.make<int>(0);
   w.thread("waiter", [=] {
-    sleeper& n = s->who[0].node();
-    if (!s->wait(0, n, true)) ++*timed_out;
+    s->wait(0, s->who[0].node(), until);
     s->section();
     s->unlock();
   });
   w.thread("notifier", [=] {
     check(s->lock(1), "gave up");
-    s->notify_all();
-    s->unlock();
+    all ? s->notify_all() : s->notify_one();
     while (!s->cv.quiet()) rt::cpu_pause();
     std::destroy_at(&s->cv);
+    s->unlock();
   });
   w.finally([=] { quiet(s); });
+}
+void destroyed_no_limit(world& w) { destroyed_after_notify(w, waiting::limit::none, true); }
+void destroyed_far_limit(world& w) { destroyed_after_notify(w, waiting::limit::far, true); }
+void destroyed_near_limit(world& w) { destroyed_after_notify(w, waiting::limit::near, true); }
+void destroyed_after_one(world& w) { destroyed_after_notify(w, waiting::limit::near, false); }
+
+// One may leave just when it would be chosen: then the notification is for the other.
+void passed_on(world& w) {
+  auto* s = w.make<waiting>();
+  sleeper& hurried = s->who[0].node();
+  sleeper& patient = s->who[1].node();
+  s->cv.push(&hurried, true);
+  s->cv.push(&patient, false);
+  w.thread("hurried", [=, &hurried] {
+    if (!hurried.event.sleep_for(1) && hurried.claim.take()) {
+      s->cv.leave(&hurried);
+    } else {
+      hurried.event.sleep();
+    }
+  });
+  w.thread("patient", [=, &patient] { patient.event.sleep(); });
+  w.thread("notifier", [=] {
+    sleeper* one = s->cv.take_one();
+    check(one != nullptr, "a notification for nobody, although somebody waits");
+    one->event.wake();
+    condition::taken rest = s->cv.take_all();
+    while (sleeper* n = rest.list.pop_front()) n->event.wake();
+  });
+  w.finally([=] { check(s->cv.quiet(), "not quiet"); });
 }
 
 void one_by_one(world& w) {
@@ -270,7 +295,7 @@ void one_by_one(world& w) {
 }
 
 // Without a mutex around it, as condition_variable_any sees it: two come while one notifies.
-void bare(world& w) {
+void bare(world& w, bool all) {
   auto* s = w.make<waiting>();
   for (int i = 0; i < 2; ++i) {
     w.thread(i == 0 ? "waiter 0" : "waiter 1", [=] {
@@ -281,7 +306,13 @@ void bare(world& w) {
   }
   w.thread("notifier", [=] {
     for (int left = 2; left != 0; rt::cpu_pause()) {
-      while (sleeper* n = s->cv.take_one()) {
+      condition::taken some{};
+      if (all) {
+        some = s->cv.take_all();
+      } else if (sleeper* n = s->cv.take_one()) {
+        some.list.push_back(n);
+      }
+      while (sleeper* n = some.list.pop_front()) {
         n->event.wake();
         --left;
       }
@@ -289,6 +320,8 @@ void bare(world& w) {
   });
   w.finally([=] { check(s->cv.quiet(), "not quiet"); });
 }
+void bare_one(world& w) { bare(w, false); }
+void bare_all(world& w) { bare(w, true); }
 
 const protocol kMutex{
     "mutex",
@@ -317,9 +350,14 @@ const protocol kCondition{
     {
         {"notify inside", {.preemptions = 2, .old_loads = 1}, notify_inside},
         {"notify outside", {.preemptions = 3, .old_loads = 1}, notify_outside},
-        {"destroyed after notify", {.preemptions = 3, .old_loads = 1}, destroyed_after_notify},
+        {"destroyed, no limit", {.preemptions = 3, .old_loads = 1}, destroyed_no_limit},
+        {"destroyed, far limit", {.preemptions = 3, .old_loads = 1}, destroyed_far_limit},
+        {"destroyed, near limit", {.preemptions = 3, .old_loads = 1}, destroyed_near_limit},
+        {"destroyed after one", {.preemptions = 3, .old_loads = 1}, destroyed_after_one},
+        {"passed on", {.preemptions = 2, .old_loads = 1}, passed_on},
         {"one by one", {.preemptions = 2, .old_loads = 1}, one_by_one},
-        {"bare", {.preemptions = 2, .old_loads = 1}, bare},
+        {"bare, one", {.preemptions = 2, .old_loads = 1}, bare_one},
+        {"bare, all", {.preemptions = 2, .old_loads = 1}, bare_all},
     },
 };
 const enrol_protocol kConditionEnrolled(kCondition);

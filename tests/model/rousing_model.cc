@@ -68,14 +68,15 @@ struct state {
     std::destroy_at(&again.claim);
   }
 
-  void wake() {
+  // Who claims takes the wait while it takes the sleeper off: it stays if its limit was first.
+  void wake(bool claims = false) {
     list.lock();
-    const bool found = listed;
-    listed = false;
+    const bool found = listed && (!claims || claim.take());
+    if (found) listed = false;
     list.unlock();
     if (!found) return;
     gift.set(1);
-    if (waiter* p = hands.rouse()) p->event.wake();
+    if (waiter* p = hands.rouse(claims)) p->event.wake();
   }
   void limit() {
     if (!claim.take()) return;
@@ -95,17 +96,19 @@ void without_limit(world& w) {
   w.finally([=] { check(s->chosen, "never chosen"); });
 }
 
-void with_limit(world& w) {
+void with_limit(world& w, bool claims) {
   auto* s = w.make<state>();
   s->enlist(true);
   w.thread("sleeper", [=] {
     s->sleep();
     s->leave_frame();
   });
-  w.thread("waker", [=] { s->wake(); });
+  w.thread("waker", [=] { s->wake(claims); });
   w.thread("limit", [=] { s->limit(); });
   w.finally([=] { check(s->chosen != s->timed_out, "chosen, or timed out: one of them"); });
 }
+void rouser_claims(world& w) { with_limit(w, false); }
+void finder_claims(world& w) { with_limit(w, true); }
 
 const protocol kProtocol{
     "rousing",
@@ -113,7 +116,8 @@ const protocol kProtocol{
     {},
     {
         {"without limit", {.preemptions = 4}, without_limit},
-        {"with limit", {.preemptions = 3}, with_limit},
+        {"rouser claims", {.preemptions = 3}, rouser_claims},
+        {"finder claims", {.preemptions = 3}, finder_claims},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

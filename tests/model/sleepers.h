@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/note.h"
+#include "gmp/wait_claim.h"
 #include "model/protocol.h"
 
 namespace weft::model {
@@ -38,9 +39,11 @@ class plain<T*> {
 
 struct sleeper {
   plain<sleeper*> next, prev;
-  plain<bool> linked, granted;
-  plain<std::uint64_t> round;
+  plain<bool> linked, granted, limited;
+  rt::wait_claim claim;
   rt::note event;  // roused; sleeper.h's handshake is modelled by itself
+
+  bool take() { return claim.take(); }
 };
 
 // The environment of a lock's slow path, with threads for goroutines.

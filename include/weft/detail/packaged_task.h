@@ -32,6 +32,28 @@ class task_callable_of final : public task_callable<R, Args...> {
   F f_;
 };
 
+// What a call operator takes and returns, for deduction. Only declared.
+template <class Signature>
+struct signature {
+  using type = Signature;
+};
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...));
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) const);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) volatile);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) const volatile);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) &);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) const&);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) volatile&);
+template <class R, class F, class... Args>
+signature<R(Args...)> signature_of(R (F::*)(Args...) const volatile&);
+
 }  // namespace detail
 
 template <class Signature>
@@ -98,6 +120,11 @@ class packaged_task<R(Args...)> {
   std::unique_ptr<detail::task_callable<R, Args...>> callable_;
   state state_;
 };
+
+template <class R, class... Args>
+packaged_task(R (*)(Args...)) -> packaged_task<R(Args...)>;
+template <class F>
+packaged_task(F) -> packaged_task<typename decltype(detail::signature_of(&F::operator()))::type>;
 
 }  // namespace weft
 

@@ -1,6 +1,7 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include <weft/weft.h>
@@ -67,6 +68,26 @@ CRASH_PROGRAM(deadlock_without_goroutines) {
   }).detach();
   wait_forever();
   return 0;
+}
+
+// A thread that lingers after it has kept its promise is not the one who could wake the others.
+CRASH_PROGRAM(deadlock_after_thread_exit) {
+  struct lingers {
+    ~lingers() {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+    }
+  };
+  never.add();
+  return weft::run([] {
+    weft::promise<void> first;
+    std::thread([&first] {
+      weft::promise<std::unique_ptr<lingers>> last;
+      last.set_value_at_thread_exit(std::make_unique<lingers>());
+      first.set_value_at_thread_exit();
+    }).detach();
+    first.get_future().wait();
+    wait_forever();
+  });
 }
 
 // Whoever has stopped the world waits for nobody.

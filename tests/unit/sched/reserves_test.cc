@@ -107,6 +107,29 @@ TEST_P(Reserves, RetiredPsKeepNothing) {
   });
 }
 
+// runtime::gc() leaves no idle stack its pages, not even those that the Ps keep warm.
+TEST_P(Reserves, GcReturnsIdleStacks) {
+  run([] {
+    weft::wait_group gate, ended;
+    gate.add(1);
+    for (int i = 0; i < 200; ++i) ended.go([&gate] { gate.wait(); });
+    EXPECT_TRUE(weft::test::eventually([] { return stacks_out() >= 200; }));
+    gate.done();
+    ended.wait();
+  });
+  EXPECT_EQ(weft::test::leaks(), "");
+  EXPECT_LT(the_stacks.stats().clean, the_stacks.stats().idle);
+  weft::runtime::gc();
+  EXPECT_EQ(stacks_out(), 0u);
+  EXPECT_EQ(the_stacks.stats().clean, the_stacks.stats().idle);
+  run([] {
+    weft::wait_group wg;
+    for (int i = 0; i < 200; ++i) wg.go([] { weft::gosched(); });
+    weft::runtime::gc();  // beside those who use theirs
+    wg.wait();
+  });
+}
+
 WEFT_OVER_PROCS(Reserves);
 
 }  // namespace
