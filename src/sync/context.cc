@@ -25,6 +25,7 @@
 #include <weft/time.h>
 
 #include "base/atomic.h"
+#include "sched/staying.h"
 #include "sched/timers.h"
 #include "sync/context_node.h"
 
@@ -319,9 +320,8 @@ std::error_code context_error(context_node* n) {
   if (c == nullptr || !c->source.cancelled()) {
     return {};
   }
-  if (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
-    const channel_ref d(context_done(c));
-    chan_recv(d.get(), nullptr);
+  while (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
+    rt::yield_staying();                                     // the canceller is about to close done
   }
   return error_of(c->error);
 }
