@@ -142,7 +142,9 @@ struct receiving {
       landing<T> here;
       const chan_end end = f(here.address());
       r.closed_ = end == chan_end::closed;
-      r.value_ = here.get(end == chan_end::done);
+      if (end == chan_end::done) {
+        r.value_.emplace(here.value());
+      }
     } else {
       r.closed_ = f(&r.value_) == chan_end::closed;
     }

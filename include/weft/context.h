@@ -42,6 +42,20 @@ WEFT_EXPORT const void* context_value(const context_node*, const void* key) noex
 // Until the deadline or the cancellation.
 WEFT_EXPORT std::error_code context_sleep(context_node*, std::int64_t deadline);
 
+// False: it is never cancelled.
+WEFT_EXPORT bool context_ends(context_node*) noexcept;
+
+// What all users of a context that can be cancelled share, besides what is here; goes with it.
+struct WEFT_EXPORT context_attachment {
+  context_attachment() = default;
+  context_attachment(const context_attachment&) = delete;
+  context_attachment& operator=(const context_attachment&) = delete;
+  virtual ~context_attachment();
+};
+WEFT_EXPORT context_attachment* context_attached(context_node*) noexcept;  // null: not yet
+// Takes it over. Returns the one that is there: if somebody was faster, another one.
+WEFT_EXPORT context_attachment* context_attach(context_node*, context_attachment*) noexcept;
+
 struct context_callback;  // opaque
 // Takes the closure over, also when it throws.
 WEFT_EXPORT context_callback* context_after(context_node*, void* closure, void (*call)(void*),

@@ -226,7 +226,8 @@ std::size_t select(C&&... cases) {
 ///
 /// It may be used any number of times. The channels stay alive while it has them. A case that sends
 /// does so with a copy of its value each time; if the value cannot be copied, once, and is never
-/// ready again after that. Not for use by several goroutines at once.
+/// ready again after that. Not for use by several goroutines at once, but by the callables of its own
+/// cases: they may add to it, clear it, select again, and destroy it.
 class selector {
  public:
   selector() noexcept = default;

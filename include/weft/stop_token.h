@@ -20,11 +20,31 @@ namespace weft {
   return {inner, cancel};
 }
 
-/// A token that is asked to stop, in a goroutine of its own, when ctx is cancelled.
-[[nodiscard]] inline std::stop_token stop_token_of(const context& ctx) {
+namespace detail {
+struct shared_stop_source final : context_attachment {
   std::stop_source source;
-  after_func(ctx, [source]() mutable { source.request_stop(); });
-  return source.get_token();
+};
+}  // namespace detail
+
+/// A token that is asked to stop, in a goroutine of its own, when ctx is cancelled. All tokens of one
+/// context are the same; those of one that is never cancelled are empty.
+[[nodiscard]] inline std::stop_token stop_token_of(const context& ctx) {
+  detail::context_node* const node = context_access::node(ctx);
+  if (!detail::context_ends(node)) {
+    return {};
+  }
+  auto* shared = static_cast<detail::shared_stop_source*>(detail::context_attached(node));
+  if (shared == nullptr) {
+    auto made = std::make_unique<detail::shared_stop_source>();
+    const stop_func call_off =
+        after_func(ctx, [source = made->source]() mutable { source.request_stop(); });
+    detail::shared_stop_source* const mine = made.release();
+    shared = static_cast<detail::shared_stop_source*>(detail::context_attach(node, mine));
+    if (shared != mine) {
+      call_off();
+    }
+  }
+  return shared->source.get_token();
 }
 
 }  // namespace weft

@@ -12,6 +12,7 @@
 
 #include "base/fatal.h"
 #include "chan/channel.h"
+#include "sched/staying.h"
 #include "sched/timed.h"
 #include "sched/timers.h"
 
@@ -69,6 +70,13 @@ bool chan_lock::spin() {
   while (!spin()) {
     const seen user;
     gosched();  // its holder may be a goroutine that waits for this processor
+  }
+}
+
+[[gnu::noinline, gnu::cold]] void chan_lock::lock_slow_staying() {
+  while (!spin()) {
+    const seen user;
+    yield_staying();  // as above
   }
 }
 
@@ -186,7 +194,7 @@ channel* chan_make(const detail::element_type& type, std::size_t capacity, chan_
 
 bool chan_offer(channel* c, void* value) {
   const unseen here;
-  c->lock();
+  c->lock_staying();
   const chan_status s = c->send(value);
   if (s == chan_status::blocked) {
     c->unlock();
@@ -196,7 +204,7 @@ bool chan_offer(channel* c, void* value) {
 
 bool chan_drain(channel* c) {
   const unseen here;
-  c->lock();
+  c->lock_staying();
   const bool any = c->drain([](void*) {});
   c->unlock();
   return any;
@@ -274,7 +282,7 @@ chan_end chan_try_send(channel* c, void* value) {
     return chan_end::blocked;
   }
   const rt::unseen here;
-  c->lock();
+  c->lock_staying();
   const chan_status s = c->send(value);
   if (s == chan_status::blocked) {
     c->unlock();
@@ -288,7 +296,7 @@ chan_end chan_try_recv(channel* c, void* to) {
   }
   const rt::unseen here;
   rt::about_to_look(c);
-  c->lock();
+  c->lock_staying();
   const chan_status s = c->recv(to);
   if (s == chan_status::blocked) {
     c->unlock();

@@ -123,6 +123,7 @@ class chan_core {
   chan_core& operator=(const chan_core&) = delete;
 
   void lock() { lock_.lock(); }
+  void lock_staying() { lock_.lock_staying(); }
   bool try_lock_spinning() { return lock_.try_lock_spinning(); }
   void unlock() { lock_.unlock(); }
 
@@ -192,7 +193,7 @@ class chan_core {
 
   // False: it is closed already. [CH-5]
   bool close() {
-    lock();
+    lock_staying();
     if (closed_.get()) {
       unlock();
       return false;

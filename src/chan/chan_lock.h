@@ -3,13 +3,21 @@
 // It is taken two or three times per value, almost always without contention, so it costs one
 // compare-exchange and one store. Who finds it held spins with growing pauses (an owner that is left
 // alone for a microsecond handles a hundred values meanwhile, where a fair lock would pay a cache
-// miss for each), and then yields, as a goroutine or as a thread. So it may be held where no runtime
-// lock may be: across a switch, until the successor unlocks it in the commit, and while a value is
-// moved by the user's code, even if that should block.
+// miss for each), and then lets others run. So it may be held where no runtime lock may be: across a
+// switch, until the successor unlocks it in the commit, and while a value is moved by the user's code,
+// even if that should block.
+//
+// There are two ways to let others run. lock() is for operations that may block: the goroutine yields,
+// and may come back on another thread. lock_staying() is for those that may not change their thread (D2:
+// try_*, close, what a timer or a cancellation does): it gives up the processor, but not the thread.
 //
 // CL-a: at most one holder. CL-b: what was written under the lock is visible to the next holder.
 // CL-c: unlocking is the holder's last touch. The channel may be gone right after: a woken partner
 //       may have dropped the last handle.
+// CL-d: under the lock runs nothing but this folder's code, save for moves of values. A holder that was
+//       stopped in such a move (it parked, or was frozen in user code) needs a processor to go on: all
+//       who wait give theirs up. g0 cannot, so it takes only locks of channels whose values are a single
+//       word (timers'), which is copied here. Otherwise g0 might wait for whom it should let run.
 //
 // TSan does not see this lock: it would order everything that ever happened on a channel, and hide
 // the users' races. What a channel does order is said explicitly (channel.h). Hence
@@ -37,6 +45,14 @@ class chan_lock {
   void lock() {
     if (!take()) [[unlikely]] {
       lock_slow();
+    }
+    entered();
+  }
+
+  // The caller comes back on the thread on which it called.
+  void lock_staying() {
+    if (!take()) [[unlikely]] {
+      lock_slow_staying();
     }
     entered();
   }
@@ -87,9 +103,11 @@ class chan_lock {
     while (!spin()) {
     }
   }
+  void lock_slow_staying() { lock_slow(); }
 #else
-  bool spin();       // for a few microseconds
-  void lock_slow();  // spins and yields
+  bool spin();  // for a few microseconds
+  void lock_slow();
+  void lock_slow_staying();
 #endif
 
   atomic<std::uint32_t> word_{kFree};

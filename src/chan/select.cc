@@ -7,6 +7,7 @@
 #include "chan/channel.h"
 #include "chan/selection.h"
 #include "gmp/m.h"
+#include "sched/staying.h"
 #include "sched/timed.h"
 #include "sched/timers.h"
 
@@ -39,9 +40,14 @@ struct select_env {
     return r.below(n);
   }
 
-  static void yield() {
+  // One that has an `otherwise` does not block, so that it may not change its thread either. D2
+  static void yield(bool staying) {
     const seen user;
-    gosched();
+    if (staying) {
+      yield_staying();
+    } else {
+      gosched();
+    }
   }
 
   static void before_receive(channel* c) {

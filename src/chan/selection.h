@@ -25,7 +25,7 @@
 //   channel                     a chan_core
 //   room, select_case           memory for a node; detail::select_case
 //   block(waiter, commit, arg, deadline)   false: the deadline came first
-//   random_below(n), yield()
+//   random_below(n), yield(staying)       lets others run; staying: comes back on this thread
 //   before_receive(channel*), blocked(channel*, change)   the channel's hook
 //
 // Go: runtime/select.go selectgo
@@ -117,7 +117,7 @@ class selection {
   selected run(std::int64_t deadline) {
     for (;;) {
       if (!lock_all()) [[unlikely]] {
-        Env::yield();
+        Env::yield(otherwise_ != kNone);
         continue;
       }
       const std::size_t chosen = choose();

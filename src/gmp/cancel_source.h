@@ -25,7 +25,8 @@ namespace weft::rt {
 
 struct cancel_hook {
   // Called once, by the thread that cancels, without any lock of the source. May wake() and add or
-  // remove other hooks; must not block. The hook may be gone once it returns.
+  // remove other hooks; must not park, so it runs no user code, destructors included. The hook may be
+  // gone once it returns.
   void (*fire)(cancel_hook*) = nullptr;
 
   // -- the source's
@@ -115,7 +116,8 @@ class cancel_source {
   }
 
  private:
-  // fire() does not block, so that it stays on its thread: the thread stands for the caller.
+  // fire() does not park, so that it stays on its thread, which runs nobody else meanwhile (ST1 in
+  // sched/staying.cc, if it has to wait): the thread stands for the caller.
   static const void* this_thread() {
 #ifdef WEFT_MODEL
     return reinterpret_cast<const void*>(

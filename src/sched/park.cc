@@ -73,9 +73,7 @@ void gosched() {
     return;
   }
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
-      sched.runq.empty() && pp->runq.empty() && !timers_want_a_look(pp) &&
-      // order: AT1 relaxed; a stop is acted upon under sched.lock
-      pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
+      nobody_waits_for(pp)) {
     leave_runtime(mp);  // nobody else is here
     return;
   }

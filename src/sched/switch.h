@@ -74,6 +74,13 @@ inline void count_switch(P* pp) {
   return arrive(weft_switch(&gp->ctx, &mp->g0, mp), gp);
 }
 
+// Whether giving up pp would let nobody run who cannot run now.
+inline bool nobody_waits_for(P* pp) {
+  return sched.runq.empty() && pp->runq.empty() && !timers_want_a_look(pp) &&
+         // order: AT1 relaxed; a stop is acted upon under sched.lock
+         pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0;
+}
+
 // The next local goroutine, if the choice may be made on a goroutine's stack. Null: g0 decides.
 // [FR-1] steps 1 to 8; timers and the poller are asked on g0.
 [[gnu::always_inline]] inline G* pick_local(M* mp, P* pp, bool* inherit) {

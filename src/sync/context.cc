@@ -13,6 +13,9 @@
 //      does not take it" would be possible.
 // CX2: a node dies only when nobody can be inside its hook: its destructor takes the hook off its parent,
 //      which waits for a call in progress; that call finds the count at zero and leaves it alone.
+// CX6: whoever cancels holds a reference to each node until it is through with it, and hooks drop none:
+//      the last one may destroy a user's value, which may park, and hooks must not (cancel_source.h).
+//      The function that cancels may itself be destroyed meanwhile, by somebody who waited for done.
 //
 // A node whose done() was handed out keeps itself (`pin`) until it is cancelled, if an ancestor or a
 // deadline can still do that: a receiver of done need not keep the context. Likewise a callback keeps
@@ -25,6 +28,7 @@
 #include <weft/time.h>
 
 #include "base/atomic.h"
+#include "sched/staying.h"
 #include "sched/timers.h"
 #include "sync/context_node.h"
 
@@ -118,6 +122,7 @@ struct cancel_node final : context_node {
     if (channel* c = done.load(WEFT_ORDER(CX0, relaxed)); c != nullptr) {
       chan_release(c);
     }
+    delete attached.load(WEFT_ORDER(CX0, relaxed));  // order: relaxed, as above
   }
 
   cancel_node* const above;  // what cancels it, too; kept through `parent`
@@ -131,8 +136,10 @@ struct cancel_node final : context_node {
   std::exception_ptr cause;
   timer of_deadline;  // keeps the node by a reference of its own while it is pending
   bool has_timer = false;
-  cancel_node** children = nullptr;  // step 3: where hooks put them
-  cancel_node* next = nullptr;       // on that list
+  bool unpinned = false;  // step 3: the pin's reference is to be dropped
+  rt::atomic<context_attachment*> attached{nullptr};  // owned
+  cancel_node** children = nullptr;                   // step 3: where hooks put them
+  cancel_node* next = nullptr;                        // on that list
 };
 
 bool retain_if_alive(cancel_node* n) {
@@ -180,6 +187,9 @@ void cancel_one(cancel_node* n, context_errc error, const std::exception_ptr& ca
   n->finished.store(1, WEFT_ORDER(CX2, release));  // order: CX2 release to context_error()
   n->children = &children;
   n->source.fire_all();
+  if (n->unpinned) {
+    context_release(n);  // not the last: CX6
+  }
   if (n->above != nullptr) {
     n->above->source.remove(n->from_parent);
   }
@@ -199,7 +209,7 @@ void cancel_tree(cancel_node* n, context_errc error, const std::exception_ptr& c
   }
 }
 
-void release_pin(rt::cancel_hook* h) { context_release(static_cast<node_hook*>(h)->self); }
+void release_pin(rt::cancel_hook* h) { static_cast<node_hook*>(h)->self->unpinned = true; }
 
 void keep_until_cancelled(cancel_node* n) {
   // order: relaxed, the flag alone decides who does it
@@ -289,7 +299,9 @@ context_node* context_with_value(context_node* parent, const void* key, void* va
 }
 
 void context_cancel(context_node* n, std::exception_ptr cause) noexcept {
+  context_retain(n);  // CX6
   cancel_tree(n->canceller, context_errc::canceled, cause);
+  context_release(n);
 }
 
 channel* context_done(context_node* n) {
@@ -319,9 +331,8 @@ std::error_code context_error(context_node* n) {
   if (c == nullptr || !c->source.cancelled()) {
     return {};
   }
-  if (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
-    const channel_ref d(context_done(c));
-    chan_recv(d.get(), nullptr);
+  while (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
+    rt::yield_staying();                                     // the canceller is about to close done
   }
   return error_of(c->error);
 }
@@ -344,6 +355,26 @@ const void* context_value(const context_node* n, const void* key) noexcept {
     n = n->parent;
   }
   return n == nullptr ? nullptr : n->value;
+}
+
+context_attachment::~context_attachment() = default;
+
+bool context_ends(context_node* n) noexcept { return canceller_of(n) != nullptr; }
+
+context_attachment* context_attached(context_node* n) noexcept {
+  // order: CX5 acquire of what somebody has attached
+  return canceller_of(n)->attached.load(WEFT_ORDER(CX5, acquire));
+}
+
+context_attachment* context_attach(context_node* n, context_attachment* mine) noexcept {
+  context_attachment* there = nullptr;
+  // order: CX5 release publishes the object, failure acquires the other one
+  if (canceller_of(n)->attached.compare_exchange_strong(there, mine, WEFT_ORDER(CX5, release),
+                                                        WEFT_ORDER(CX5, acquire))) {
+    return mine;
+  }
+  delete mine;
+  return there;
 }
 
 // --- after_func ------------------------------------------------------------------------------

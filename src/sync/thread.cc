@@ -11,6 +11,7 @@
 #include "os/process.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
+#include "sched/staying.h"
 
 namespace weft::rt {
 
@@ -52,24 +53,8 @@ void throw_thread_error(int code) {
   throw std::system_error(code, std::generic_category(), "weft::thread");
 }
 
-bool lock_to_thread() noexcept {
-  rt::M* mp = rt::enter_runtime();
-  G* gp = mp == nullptr ? nullptr : mp->curg;
-  const bool lock = gp != nullptr && gp->locked_m == nullptr;
-  if (lock) {
-    gp->locked_m = mp;
-    mp->locked_g = gp;
-  }
-  rt::leave_runtime(mp);
-  return lock;
-}
-
-void unlock_from_thread() noexcept {
-  rt::M* mp = rt::enter_runtime();
-  mp->curg->locked_m = nullptr;
-  mp->locked_g = nullptr;
-  rt::leave_runtime(mp);
-}
+bool lock_to_thread() noexcept { return rt::pin_to_thread(); }
+void unlock_from_thread() noexcept { rt::unpin_from_thread(); }
 
 unsigned hardware_concurrency() noexcept {
   rt::ensure_started();

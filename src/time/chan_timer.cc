@@ -95,7 +95,7 @@ void look_unlock(chan_timer& t, std::int64_t now) {
 
 void before_receive(chan_hook* h) {
   chan_timer& t = timer_of(h);
-  t.c->lock();
+  t.c->lock_staying();
   if (t.due == 0) {
     t.c->unlock();
     return;
@@ -106,7 +106,7 @@ void before_receive(chan_hook* h) {
 void blocked_changes(chan_hook* h, int change) {
   chan_timer& t = timer_of(h);
   if (change < 0) {
-    t.c->lock();
+    t.c->lock_staying();
   }
   t.blocked_receivers += change;
   settle(t);
@@ -134,7 +134,7 @@ void fires(timer_event* e, std::int64_t now) {
   channel* c = t.c;
   {
     const unseen here;
-    c->lock();
+    c->lock_staying();
     t.armed = 0;
     look_unlock(t, now);
   }
@@ -167,7 +167,7 @@ bool reset_time_channel(channel* c, std::int64_t due, std::int64_t period) {
   chan_timer& t = timer_of(c->hook);
   tsan_release(&t);
   const unseen here;
-  c->lock();
+  c->lock_staying();
   const bool pending = t.due != 0;
   t.due = due;
   t.period = period;

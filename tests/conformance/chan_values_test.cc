@@ -95,6 +95,29 @@ TEST_P(ChanValues, MoveOnly) {
   });
 }
 
+// Plain bytes to the channel, but the language lets nobody copy or assign them.
+struct handle {
+  explicit handle(int n) : number(n) {}
+  handle(handle&&) = default;
+  handle& operator=(handle&&) = delete;
+  const int number;
+};
+static_assert(std::is_trivially_copyable_v<handle> && !std::is_copy_constructible_v<handle>);
+
+TEST_P(ChanValues, MoveOnlyBytes) {
+  run([] {
+    through_all_ways<handle>([](int i) { return handle(i); },
+                             [](const handle& h, int i) { EXPECT_EQ(h.number, i); });
+    const chan<handle> c(2);
+    EXPECT_TRUE(c.try_send(handle(1)));
+    EXPECT_TRUE(c.send_for(handle(2), std::chrono::hours(1)));
+    EXPECT_EQ(c.try_recv()->number, 1);
+    EXPECT_EQ(c.recv_for(std::chrono::hours(1))->number, 2);
+    c.close();
+    for (const handle& h : c) ADD_FAILURE() << h.number;
+  });
+}
+
 TEST_P(ChanValues, Strings) {
   run([] {
     through_all_ways<std::string>(

@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weft/chan.h>
@@ -25,6 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using weft::context;
 using weft::with_cancel;
+using weft::test::eventually;
 
 class Context : public weft::test::over_procs {};
 
@@ -399,6 +401,70 @@ TEST_P(Context, StopTokens) {
     cancel_parent();
     EXPECT_EQ(stopped.recv(), 1);
     EXPECT_TRUE(token.stop_requested());
+  });
+}
+
+// However many tokens a context hands out, it keeps one callback for them.
+TEST_P(Context, StopTokensAreShared) {
+  run([] {
+    EXPECT_FALSE(weft::stop_token_of(context::background()).stop_possible());
+    auto [c, cancel] = with_cancel(context::background());
+    const context with = weft::with_value<request>(c, 1);
+    const std::stop_token first = weft::stop_token_of(c);
+    std::atomic<int> others{0};
+    weft::wait_group wg;
+    for (int i = 0; i < 50; ++i) {
+      wg.go([&, &parent = c] {
+        others += weft::stop_token_of(parent) == first ? 0 : 1;
+        others += weft::stop_token_of(with) == first ? 0 : 1;
+      });
+    }
+    wg.wait();
+    EXPECT_EQ(others, 0);
+    cancel();
+    EXPECT_TRUE(eventually([&] { return first.stop_requested(); }));
+  });
+}
+
+// A value that needs the processor when it goes.
+struct reluctant {
+  explicit reluctant(std::atomic<int>* n) : gone(n) {}
+  reluctant(reluctant&& other) noexcept : gone(std::exchange(other.gone, nullptr)) {}
+  ~reluctant() {
+    if (gone == nullptr) return;
+    weft::gosched();
+    ++*gone;
+  }
+  std::atomic<int>* gone;
+};
+struct reluctant_key {
+  using type = reluctant;
+};
+
+// Whoever waits for done may destroy what the cancel function is part of: the call is still under way,
+// and what it drops last is a value that parks.
+TEST_P(Context, CancelDestroyedByWhoHeardOfIt) {
+  run([] {
+    constexpr int kRounds = 200;
+    std::atomic<int> gone{0};
+    for (int i = 0; i < kRounds; ++i) {
+      auto [root, cancel_root] = with_cancel(context::background());
+      auto owner = std::make_unique<weft::cancellable<weft::cancel_func>>(
+          with_cancel(weft::with_value<reluctant_key>(root, reluctant(&gone))));
+      const auto done = owner->ctx.done();
+      weft::wait_group wg;
+      for (int k = 0; k < 2; ++k) {  // leaves while it is woken
+        wg.go([done] { done.recv_for(1h); });
+        wg.go([ctx = owner->ctx] { weft::sleep_for(ctx, 1h); });
+      }
+      wg.go([&owner, done] {
+        done.recv();
+        owner.reset();
+      });
+      owner->cancel();
+      wg.wait();
+    }
+    EXPECT_EQ(gone, kRounds);
   });
 }
 

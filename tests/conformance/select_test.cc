@@ -548,6 +548,35 @@ TEST_P(Selector, ThousandsOfCases) {
   });
 }
 
+// A callable may take away what it is part of.
+TEST_P(Selector, ClearedByItsCase) {
+  run([] {
+    const chan<int> c(3);
+    for (int i = 0; i < 3; ++i) c.send(i);
+    weft::selector s;
+    int sum = 0;
+    const auto big = std::make_shared<std::string>(100, 'x');
+    s.add(weft::recv(c, [&, big](std::optional<int> v) {
+      s.clear();
+      EXPECT_TRUE(s.empty());
+      EXPECT_EQ(big->size(), 100u);  // its own
+      s.add(weft::recv(c, [&, big](std::optional<int> w) {
+        auto moved = std::make_unique<weft::selector>(std::move(s));
+        moved->add(weft::recv(c, [&](std::optional<int> x) { sum += *x; }));
+        EXPECT_EQ(moved->size(), 2u);
+        moved.reset();
+        sum += *w + static_cast<int>(big->size());
+      }));
+      sum += *v;
+    }));
+    EXPECT_EQ(s.select(), 0u);
+    EXPECT_EQ(big.use_count(), 2) << "the first case is gone, the second is there";
+    EXPECT_EQ(s.select(), 0u);
+    EXPECT_EQ(sum, 101);
+    EXPECT_EQ(big.use_count(), 1);
+  });
+}
+
 // The selector keeps its channels.
 TEST_P(Selector, KeepsChannelsAlive) {
   run([] {

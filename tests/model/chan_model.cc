@@ -85,7 +85,7 @@ struct select_env {
     return true;
   }
   static std::uint32_t random_below(std::uint32_t n) { return n - 1; }
-  static void yield() { rt::cpu_pause(); }
+  static void yield(bool) { rt::cpu_pause(); }
   static void before_receive(channel*) {}
   static void blocked(channel*, int) {}
 };

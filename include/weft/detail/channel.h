@@ -54,7 +54,10 @@ class landing {
   landing() noexcept {}  // NOLINT: the bytes come later
   void* address() noexcept { return &value_; }
   void clear() noexcept {}
-  std::optional<T> get(bool received) { return received ? std::optional<T>(value_) : std::nullopt; }
+  T&& value() noexcept { return std::move(value_); }
+  std::optional<T> get(bool received) {
+    return received ? std::optional<T>(std::move(value_)) : std::nullopt;
+  }
 
  private:
   union {

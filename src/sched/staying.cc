@@ -1,0 +1,60 @@
+// Waiting without changing thread.
+//
+// Problem. Calls that cannot block (try_*, close, notify, a cancellation) promise to return on the thread
+// on which they were called: their caller may hold a std::mutex, or a thread-local's address. But what
+// they wait for, a word that somebody holds for some nanoseconds, may be held by a goroutine that is
+// queued for this very processor. Spinning would be a deadlock; gosched() comes back anywhere.
+//
+// So the kernel is asked first: mostly the holder's thread has lost its CPU. If others wait for this
+// processor, the goroutine is pinned to its thread and yields: its M hands the P on and sleeps, until
+// some scheduler comes to the goroutine in its queue and lends it a P. That costs two thread switches, and
+// happens only if somebody holds such a word for longer than anybody spins.
+//
+// ST1: a pinned goroutine's thread runs nobody else. So the thread identifies it (gmp/cancel_source.h), and
+//      a lock of the standard library that it holds has no second owner on its thread.
+#include "sched/staying.h"
+
+#include <sched.h>
+
+#include <weft/go.h>
+
+#include "sched/switch.h"
+#include "sched/thread_exit.h"
+
+namespace weft::rt {
+
+bool pin_to_thread() noexcept {
+  M* mp = enter_runtime();
+  G* gp = mp == nullptr ? nullptr : mp->curg;
+  const bool pin = gp != nullptr && gp->locked_m == nullptr;
+  if (pin) {
+    gp->locked_m = mp;
+    mp->locked_g = gp;
+  }
+  leave_runtime(mp);
+  return pin;
+}
+
+void unpin_from_thread() noexcept {
+  M* mp = enter_runtime();
+  mp->curg->locked_m = nullptr;
+  mp->locked_g = nullptr;
+  leave_runtime(mp);
+}
+
+void yield_staying() {
+  sched_yield();
+  M* mp = enter_runtime();
+  const bool alone = mp == nullptr || mp->curg == nullptr || nobody_waits_for(mp->p);
+  leave_runtime(mp);
+  if (alone || this_thread_exits()) {
+    return;
+  }
+  const bool pinned = pin_to_thread();
+  gosched();
+  if (pinned) {
+    unpin_from_thread();
+  }
+}
+
+}  // namespace weft::rt

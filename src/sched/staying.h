@@ -1,0 +1,15 @@
+// Goroutines that keep their thread for a while. See staying.cc.
+#pragma once
+
+namespace weft::rt {
+
+// The calling goroutine keeps its thread, and the thread runs nobody else, until unpin_from_thread().
+// False: there is none, or it does already; then there is nothing to undo. Runs on: G, plain thread, g0.
+bool pin_to_thread() noexcept;
+void unpin_from_thread() noexcept;
+
+// Lets others run, and comes back on the same thread: for calls that may not change it (D2), and that
+// wait for somebody who may need this processor. Runs on: G, plain thread, g0. Blocks: M.
+void yield_staying();
+
+}  // namespace weft::rt
