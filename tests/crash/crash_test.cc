@@ -480,6 +480,7 @@ TEST(Overflow, OfAnUnguardedStack) {
                  "runtime: goroutine stack exceeds [0-9]+-byte limit\n"
                  "runtime: stack=\\[0x[0-9a-f]+, 0x[0-9a-f]+\\]\n"
                  "fatal error: stack overflow\n");
+    EXPECT_EQ(o.out, "") << "the joiner must not go on";
   }
 }
 

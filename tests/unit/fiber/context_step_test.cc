@@ -86,10 +86,8 @@ void on_step(int, siginfo_t*, void* raw) {
 }
 
 void set_single_step(bool on) {
-  std::uint64_t flags;
-  asm volatile("pushfq; popq %0" : "=r"(flags)::"memory");
-  flags = on ? flags | kTrapFlag : flags & ~kTrapFlag;
-  asm volatile("pushq %0; popfq" ::"r"(flags) : "cc", "memory");
+  const std::uint64_t flags = __builtin_ia32_readeflags_u64();
+  __builtin_ia32_writeeflags_u64(on ? flags | kTrapFlag : flags & ~kTrapFlag);
 }
 
 TEST(ContextStepTest, EveryInstructionOfASwitchCanBeUnwound) {
