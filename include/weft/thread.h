@@ -107,8 +107,16 @@ class thread {
   thread() noexcept = default;
 
   template <class F, class... Args>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, thread>) explicit thread(F&& f, Args&&... args) {
+  requires(!std::is_same_v<std::remove_cvref_t<F>, thread> &&
+           !std::is_same_v<std::remove_cvref_t<F>, attrs>) explicit thread(F&& f, Args&&... args) {
     constexpr detail::spawn_options options{{}, 0, true};
+    goroutine_ = detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
+  }
+
+  /// As go(attrs, f, args...), to be joined.
+  template <class F, class... Args>
+  thread(attrs a, F&& f, Args&&... args) {
+    const detail::spawn_options options{a.name, a.stack_size, true};
     goroutine_ = detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
   }
 
@@ -169,8 +177,14 @@ class jthread {
   jthread() noexcept : stop_(std::nostopstate) {}
 
   template <class F, class... Args>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, jthread>) explicit jthread(F&& f, Args&&... args)
-      : thread_(start(stop_, std::forward<F>(f), std::forward<Args>(args)...)) {}
+  requires(!std::is_same_v<std::remove_cvref_t<F>, jthread> &&
+           !std::is_same_v<std::remove_cvref_t<F>, attrs>) explicit jthread(F&& f, Args&&... args)
+      : thread_(start(attrs{}, stop_, std::forward<F>(f), std::forward<Args>(args)...)) {}
+
+  /// As go(attrs, f, args...), to be joined.
+  template <class F, class... Args>
+  jthread(attrs a, F&& f, Args&&... args)
+      : thread_(start(a, stop_, std::forward<F>(f), std::forward<Args>(args)...)) {}
 
   jthread(jthread&&) noexcept = default;
   jthread& operator=(jthread&& other) noexcept {
@@ -206,11 +220,11 @@ class jthread {
 
  private:
   template <class F, class... Args>
-  static thread start(std::stop_source& stop, F&& f, Args&&... args) {
+  static thread start(attrs a, std::stop_source& stop, F&& f, Args&&... args) {
     if constexpr (std::is_invocable_v<std::decay_t<F>, std::stop_token, std::decay_t<Args>...>) {
-      return thread(std::forward<F>(f), stop.get_token(), std::forward<Args>(args)...);
+      return thread(a, std::forward<F>(f), stop.get_token(), std::forward<Args>(args)...);
     } else {
-      return thread(std::forward<F>(f), std::forward<Args>(args)...);
+      return thread(a, std::forward<F>(f), std::forward<Args>(args)...);
     }
   }
 

@@ -1,4 +1,5 @@
-// The turn-taking of crashing threads and the text of fatal errors; protocol in base/fatal.h.
+// The turns of crashing threads and the text of fatal errors; protocol in base/fatal.h and
+// base/crash_queue.h.
 //
 // A waiting crasher polls instead of sleeping on a futex: the reporter may die half-way, and then
 // there is nobody to wake it. A millisecond is nothing to a process that is ending.
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/crash_queue.h"
 #include "base/print.h"
 
 namespace weft::rt {
@@ -21,12 +23,7 @@ constexpr int kNoStackTraceStatus = 4;
 constexpr int kHopelessStatus = 5;
 constexpr int kLatecomerMilliseconds = 2000;  // how long queued crashers get for their reports
 
-// atomic: thread id of the reporter, 0 if none.
-atomic<int> reporter{0};
-// atomic: threads between begin_crash() and end_crash().
-atomic<int> crashers{0};
-// Reports that the reporter has begun; reporter only, handed over with `reporter`.
-int depth = 0;
+constinit crash_queue queue;
 
 // Set at start-up, read by whoever crashes. One word each, so that no reader sees half a hook.
 atomic<void (*)()> freeze_hook{nullptr};
@@ -60,7 +57,7 @@ void sleep_a_millisecond() {
 // The reporter failed while it was reporting.
 crash_turn begin_again() {
   printer out;
-  switch (++depth) {
+  switch (queue.begin_again()) {
     case 2: out.str("panic during panic\n"); return crash_turn::minimal;
     case 3:
       out.str("stack trace unavailable\n");
@@ -107,17 +104,9 @@ crash_turn begin_again() {
 
 crash_turn begin_crash() noexcept {
   const int self = this_thread_id();
-  // order: CR2 only this thread ever stores its own id, so that any order shows it
-  if (reporter.load(WEFT_ORDER(CR2, relaxed)) == self) return begin_again();
-  crashers.fetch_add(1, WEFT_ORDER(CR3, relaxed));  // order: CR3 a count; end_crash() explains
-  int none = 0;
-  // order: CR2 takes over `depth` and the previous reporter's output; pairs with end_crash()
-  while (!reporter.compare_exchange_strong(none, self, WEFT_ORDER(CR2, acquire),
-                                           WEFT_ORDER(CR2, relaxed))) {
-    none = 0;
-    sleep_a_millisecond();
-  }
-  depth = 1;
+  if (queue.reports(self)) return begin_again();
+  queue.join();
+  while (!queue.try_begin(self)) sleep_a_millisecond();
   return crash_turn::report;
 }
 
@@ -126,19 +115,14 @@ void freeze_for_crash() noexcept {
 }
 
 void end_crash() noexcept {
-  // order: CR3 a count. A thread that adds itself too late to be seen here loses its report only.
-  const bool others = crashers.fetch_sub(1, WEFT_ORDER(CR3, relaxed)) > 1;
-  if (others && depth == 1) {                     // a report that failed hands nothing over
-    reporter.store(0, WEFT_ORDER(CR2, release));  // order: CR2 hands over to a queued crasher
+  if (queue.end()) {
     // The last of them exits the process. One that was frozen in the queue never will.
     for (int i = 0; i < kLatecomerMilliseconds; ++i) sleep_a_millisecond();
   }
   leave();
 }
 
-bool crashing() noexcept {
-  return crashers.load(WEFT_ORDER(CR3, relaxed)) != 0;  // order: CR3 advisory
-}
+bool crashing() noexcept { return queue.any(); }
 
 void wait_for_crash() noexcept {
   while (crashing()) sleep_a_millisecond();

@@ -47,7 +47,7 @@ WEFT_NO_TSAN view look_at(const G& gp) {
   v.name = gp.name;
   v.created_pc = gp.created_pc;
   v.ctx = gp.ctx;
-  v.has_stack = static_cast<bool>(gp.stk);
+  v.has_stack = gp.stk && gp.ctx.started();
   v.locked = gp.locked_m != nullptr;
   v.runs = gp.in(g_status::running);
   // order: GS0 relaxed, as everywhere that a status is only shown

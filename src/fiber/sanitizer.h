@@ -55,6 +55,12 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 #include <valgrind/valgrind.h>
 #endif
 
+#if WEFT_ASAN
+#define WEFT_NO_ASAN __attribute__((no_sanitize("address")))
+#else
+#define WEFT_NO_ASAN
+#endif
+
 namespace weft::rt {
 
 #if WEFT_TSAN

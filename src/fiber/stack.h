@@ -60,6 +60,13 @@ inline void* coloured_top(const stack& s) noexcept {
 /// An unguarded stack carries a canary below lo from take() until give(). False: it has overflowed.
 bool canary_intact(const stack& s) noexcept;
 
+/// Ends the process with a report if it has.
+[[noreturn]] void report_overflow(const stack& s) noexcept;
+inline void check_overflow(const stack& s) noexcept {
+  if (s.guard == guard_method::none && !canary_intact(s)) [[unlikely]]
+    report_overflow(s);
+}
+
 struct stack_stats {
   std::size_t live = 0;       ///< standard stacks in somebody's hands (Ps' caches included)
   std::size_t idle = 0;       ///< standard stacks in the pool

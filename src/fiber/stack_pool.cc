@@ -52,19 +52,6 @@ void plant_canary(const stack& s) noexcept {
   for (std::size_t i = 0; i < kCanaryWords; ++i) canary[i] = canary_value(canary + i);
 }
 
-void check_canary(const stack& s) noexcept {
-  if (canary_intact(s)) return;
-  printer()
-      .str("runtime: goroutine stack exceeds ")
-      .udec(s.size())
-      .str("-byte limit\nruntime: stack=[")
-      .hex(reinterpret_cast<std::uintptr_t>(s.lo))
-      .str(", ")
-      .hex(reinterpret_cast<std::uintptr_t>(s.hi))
-      .str("]\n");
-  fatal("stack overflow");
-}
-
 /// No huge pages, which would make each stack cost 2 MiB. Kernels without them refuse: all the better.
 void* reserve_for_stacks(std::size_t bytes) noexcept {
   void* start = reserve(bytes);
@@ -87,6 +74,18 @@ bool canary_intact(const stack& s) noexcept {
     if (canary[i] != canary_value(canary + i)) return false;
   }
   return true;
+}
+
+void report_overflow(const stack& s) noexcept {
+  printer()
+      .str("runtime: goroutine stack exceeds ")
+      .udec(s.size())
+      .str("-byte limit\nruntime: stack=[")
+      .hex(reinterpret_cast<std::uintptr_t>(s.lo))
+      .str(", ")
+      .hex(reinterpret_cast<std::uintptr_t>(s.hi))
+      .str("]\n");
+  fatal("stack overflow");
 }
 
 std::size_t stack_pool::take(stack* out, std::size_t n) noexcept {
@@ -184,7 +183,7 @@ void stack_pool::put_idle_locked(const stack& s) noexcept {
 
 void stack_pool::give(const stack* given, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
-    check_canary(given[i]);
+    check_overflow(given[i]);
     asan_unpoison(given[i].lo, given[i].size());
   }
   scoped_lock hold(lock_);
@@ -211,7 +210,7 @@ stack stack_pool::take_sized(std::size_t usable) noexcept {
 }
 
 void stack_pool::give_sized(const stack& s) noexcept {
-  check_canary(s);
+  check_overflow(s);
   asan_unpoison(s.lo, s.size());
   std::byte* start = s.lo - guard_bytes();
   release(start, static_cast<std::size_t>(s.hi - start));

@@ -1,4 +1,4 @@
-// weft_switch and the entry trampoline for aarch64 (AAPCS64). The contract is in context.h.
+// weft_switch and the beginning of every context for aarch64 (AAPCS64). The contract is in context.h.
 //
 // The frame of a suspended context, 176 bytes from its stack pointer upwards:
 //
@@ -7,11 +7,12 @@
 //    96  d8 … d15 (the low halves of v8 … v15; the ABI keeps no more)
 //   160  fpcr   168  unused
 //
-// make_context (context.cc) builds the same frame by hand: x19 holds the entry function there, and
-// x30 is weft_goroutine_begin. x18 belongs to the platform and is left alone.
+// A context that has not started has no frame. Its stack pointer is the top of its stack, and odd.
+// x18 belongs to the platform and is left alone.
 //
 // Left through `ret`: the runtime suspends at very few places, mostly the same one on both sides,
-// so that the return predictor is right about the address and stays in step with the calls.
+// so that the return predictor is right about the address and stays in step with the calls. An entry
+// function that returns does its part: see switch_x86_64.S.
 //
 // BTI: `ret` needs no landing pad; the bti instructions are for those who come by a branch.
 // Pointer authentication: resume addresses lie on stacks unsigned, as those of any leaf function.
@@ -22,7 +23,7 @@
     .hidden weft_switch
     .type   weft_switch, %function
     .p2align 6
-weft_switch:                            // x0 = save, x1 = load, x2 = transfer
+weft_switch:                            // x0 = save, x1 = load, x2 = transfer, x3 = entry
     .cfi_startproc
     hint    #34                         // bti c
     sub     sp, sp, #176
@@ -63,7 +64,9 @@ weft_switch:                            // x0 = save, x1 = load, x2 = transfer
     str     x10, [x0]
 
     ldr     x10, [x1]
+    tbnz    x10, #0, .Lbegin
     mov     sp, x10                     // the other stack; the same layout, so the CFI still holds
+.Lresume:                               // x9 = the control word loaded now
     ldr     x10, [sp, #160]
     cmp     x9, x10
     b.eq    .Lfpcr_done
@@ -106,9 +109,9 @@ weft_switch:                            // x0 = save, x1 = load, x2 = transfer
     .cfi_endproc
     .size   weft_switch, . - weft_switch
 
-    // The first instructions of every goroutine, from weft_goroutine_begin on: x0 = transfer, x19 =
-    // entry function. The nop is for unwinders, which look for the call before the address to return
-    // to: there must be something before weft_goroutine_begin that belongs to this function.
+    // The outermost function of every context. From .Lbegin on: x10 = its odd stack pointer, x3 = entry
+    // function, x2 = transfer, x9 = the control word loaded now. Nothing is written to the new stack,
+    // nor below the old stack pointer, before the new one is loaded.
     // "Undefined" return address = outermost frame. The personality routine sees every exception
     // that nobody in the goroutine catches (fiber/unwind.cc).
     .globl  weft_goroutine_entry
@@ -120,15 +123,25 @@ weft_goroutine_entry:
     .cfi_startproc
     .cfi_personality 0x1b, weft_entry_personality     // 0x1b: pc-relative, 4 bytes signed
     .cfi_undefined x30
-    nop
-    .globl  weft_goroutine_begin
-    .hidden weft_goroutine_begin
-weft_goroutine_begin:
-    hint    #38                         // bti jc
+.Lbegin:
+    cbz     x9, .Ldefault_fpcr_done
+    msr     fpcr, xzr                   // no traps, round to nearest
+.Ldefault_fpcr_done:
+    sub     x10, x10, #1
+    mov     sp, x10                     // aligned
     mov     x29, #0                     // ends the chain for unwinders that follow frame pointers
     mov     x30, #0
-    blr     x19
-    brk     #1                          // entry functions do not return
+    mov     x19, x3
+    mov     x0, x2
+    blr     x3                          // returns x0 = context to resume, x1 = transfer
+
+    ldr     x10, [x0]
+    mov     x2, x1
+    mov     x3, x19
+    mrs     x9, fpcr
+    tbnz    x10, #0, .Lbegin
+    mov     sp, x10
+    b       .Lresume
     .cfi_endproc
     .size   weft_goroutine_entry, . - weft_goroutine_entry
 

@@ -1,4 +1,5 @@
-// weft_switch and the entry trampoline for x86-64 (System V ABI). The contract is in context.h.
+// weft_switch and the beginning of every context for x86-64 (System V ABI). The contract is in
+// context.h.
 //
 // The frame of a suspended context, 64 bytes from its stack pointer upwards:
 //
@@ -6,8 +7,7 @@
 //     8  r15    16  r14    24  r13    32  r12    40  rbx    48  rbp
 //    56  address to resume at
 //
-// make_context (context.cc) builds the same frame by hand: rbx holds the entry function there, and
-// the address is weft_goroutine_begin.
+// A context that has not started has no frame. Its stack pointer is the top of its stack, and odd.
 //
 // Left through `ret`, on purpose. The predictor pairs returns with calls. A switch that is called and
 // left by `pop; jmp` leaves one entry too many, so that every return that follows on the other stack
@@ -19,10 +19,11 @@
 //                            yield   two places   start
 //     ret                     5.3       14.5       31.9
 //     pop; jmp               37.0        4.1       21.9
-//     ret, first entry by je  5.3       14.9       21.6     <- this one
+//     ret, first entry by jnz 5.3       14.9       21.6     <- this one
 //
-// A first entry never is what the predictor expects; hence the comparison with its address, which
-// costs nothing when it fails.
+// A first entry never is what the predictor expects; hence the jump. And an entry function that
+// returns keeps calls and returns in pairs: the `ret` that leaves its context for good meets the call
+// that had started it, and is right if whoever is resumed had suspended there.
 //
 // CET. The object is marked for indirect branch tracking (`ret` is not an indirect branch) but not
 // for shadow stacks: there is none per goroutine, and the missing mark makes the linker turn the
@@ -31,6 +32,8 @@
 #define FRAME_MXCSR    0
 #define FRAME_X87      4
 #define MXCSR_CONTROL  0xffc0           // the low bits are sticky flags, which a call may change
+#define DEFAULT_MXCSR  0x1f80           // all exceptions masked, round to nearest
+#define DEFAULT_X87    0x037f           // the same, 64-bit mantissa
 
     .text
 
@@ -38,7 +41,7 @@
     .hidden weft_switch
     .type   weft_switch, @function
     .p2align 6
-weft_switch:                            // rdi = save, rsi = load, rdx = transfer
+weft_switch:                            // rdi = save, rsi = load, rdx = transfer, rcx = entry
     .cfi_startproc
     endbr64
     pushq   %rbp
@@ -65,15 +68,19 @@ weft_switch:                            // rdi = save, rsi = load, rdx = transfe
     fnstcw  FRAME_X87(%rsp)
     // Read back in the widths they were written in: wider loads would miss the store buffer.
     movl    FRAME_MXCSR(%rsp), %eax
-    movzwl  FRAME_X87(%rsp), %ecx
+    movzwl  FRAME_X87(%rsp), %r8d
     movq    %rsp, (%rdi)
 
-    movq    (%rsi), %rsp                // the other stack; the same layout, so the CFI still holds
+    movq    (%rsi), %rsi
+    testb   $1, %sil
+    jnz     .Lbegin
+    movq    %rsi, %rsp                  // the other stack; the same layout, so the CFI still holds
+.Lresume:                               // eax, r8w = the control words loaded now
     xorl    FRAME_MXCSR(%rsp), %eax
     testl   $MXCSR_CONTROL, %eax
     jnz     .Lload_mxcsr
 .Lmxcsr_done:
-    cmpw    FRAME_X87(%rsp), %cx
+    cmpw    FRAME_X87(%rsp), %r8w
     jne     .Lload_x87
 .Lx87_done:
     movq    %rdx, %rax
@@ -98,9 +105,6 @@ weft_switch:                            // rdi = save, rsi = load, rdx = transfe
     popq    %rbp
     .cfi_adjust_cfa_offset -8
     .cfi_restore %rbp
-    leaq    weft_goroutine_begin(%rip), %rcx
-    cmpq    %rcx, (%rsp)
-    je      weft_goroutine_begin
     ret
 
     // Out of the way: a goroutine that changed its rounding mode or its exception masks. Here the
@@ -115,10 +119,9 @@ weft_switch:                            // rdi = save, rsi = load, rdx = transfe
     .cfi_endproc
     .size   weft_switch, . - weft_switch
 
-    // The first instructions of every goroutine, from weft_goroutine_begin on: rax = transfer, rbx =
-    // entry function, and the resume address, which nobody needs, still on the stack. The nop is for
-    // unwinders, which look for the call before the address to return to: there must be something
-    // before weft_goroutine_begin that belongs to this function.
+    // The outermost function of every context. From .Lbegin on: rsi = its odd stack pointer, rcx =
+    // entry function, rdx = transfer, eax and r8w = the control words loaded now. Nothing is written
+    // to the new stack, nor below the old stack pointer, before the new one is loaded.
     // "Undefined" return address = outermost frame. The personality routine sees every exception
     // that nobody in the goroutine catches (fiber/unwind.cc).
     .globl  weft_goroutine_entry
@@ -130,17 +133,46 @@ weft_goroutine_entry:
     .cfi_startproc
     .cfi_personality 0x1b, weft_entry_personality     // 0x1b: pc-relative, 4 bytes signed
     .cfi_undefined %rip
-    nop
-    .globl  weft_goroutine_begin
-    .hidden weft_goroutine_begin
-weft_goroutine_begin:
-    addq    $8, %rsp                    // aligned now
+.Lbegin:
+    xorl    $DEFAULT_MXCSR, %eax
+    testl   $MXCSR_CONTROL, %eax
+    jnz     .Ldefault_mxcsr
+.Ldefault_mxcsr_done:
+    cmpl    $DEFAULT_X87, %r8d
+    jne     .Ldefault_x87
+.Ldefault_x87_done:
+    leaq    -1(%rsi), %rsp              // aligned now
     xorl    %ebp, %ebp                  // ends the chain for unwinders that follow frame pointers
-    movq    %rax, %rdi
-    call    *%rbx
-    ud2                                 // entry functions do not return
+    movq    %rcx, %rbx
+    movq    %rdx, %rdi
+    call    *%rcx                       // returns rax = context to resume, rdx = transfer
+
+    movq    (%rax), %rsi
+    movq    %rbx, %rcx
+    stmxcsr -8(%rsp)                    // into the red zone
+    fnstcw  -4(%rsp)
+    movl    -8(%rsp), %eax
+    movzwl  -4(%rsp), %r8d
+    testb   $1, %sil
+    jnz     .Lbegin
+    movq    %rsi, %rsp
+    jmp     .Lresume
+
+.Ldefault_mxcsr:
+    ldmxcsr .Lmxcsr(%rip)
+    jmp     .Ldefault_mxcsr_done
+.Ldefault_x87:
+    fldcw   .Lx87(%rip)
+    jmp     .Ldefault_x87_done
     .cfi_endproc
     .size   weft_goroutine_entry, . - weft_goroutine_entry
+
+    .section .rodata
+    .p2align 2
+.Lmxcsr:
+    .long   DEFAULT_MXCSR
+.Lx87:
+    .short  DEFAULT_X87
 
     .section .note.GNU-stack, "", @progbits
 

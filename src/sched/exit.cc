@@ -69,6 +69,7 @@ void end_on(M* mp, G* gp) {
 
 // Everything but the stack.
 void bury(M* mp, G* gp) {
+  check_overflow(gp->stk);  // while it still has a name
   end_on(mp, gp);
   mp->left_stack = gp->stk;
   mp->left_stack_standard = !gp->custom_stack;
@@ -77,9 +78,10 @@ void bury(M* mp, G* gp) {
 }
 
 // The stack was lent, and whoever lent it waits for nothing else (in_place.cc).
-[[noreturn]] void return_stack(M* mp, G* gp) {
+[[gnu::always_inline]] inline departure return_stack(M* mp, G* gp) {
   const stack borrowed = gp->stk;
   G* lender = gp->lender;
+  check_overflow(lender->stk);  // borrowed as well: its own end will tell
   end_on(mp, gp);
   gp->stk = {};
   mp->left_wants = leaving::nothing;
@@ -87,8 +89,7 @@ void bury(M* mp, G* gp) {
   lender->transition<g_status::waiting, g_status::runnable>();
   take_over(mp, lender, /*inherit_time=*/true);
   mp->left_tools.leave_for_good(lender->tools);
-  weft_switch(&mp->discarded, &lender->ctx, mp);
-  fatal("a dead goroutine was resumed");
+  return {&lender->ctx, mp};
 }
 
 // True: next has not started yet and now runs on the stack that has become free.
@@ -96,7 +97,6 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
   if (WEFT_TSAN || next->stk || next->custom_stack || !mp->left_stack_standard) {
     return false;  // under TSan stacks rest before they are used again: cached_stack()
   }
-  check_overflow(mp->left_stack);
   next->stk = mp->left_stack;
   mp->left_tools.detach();
   next->tools.attach(next->stk.lo, next->stk.hi);
@@ -106,17 +106,26 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
 }
 
 // Leaves the stack for good, to next or to g0.
-[[noreturn, gnu::always_inline]] inline void leave_for_good(M* mp, G* next, bool inherit_time) {
+[[gnu::always_inline]] inline departure leave_for_good(M* mp, G* next, bool inherit_time) {
   mp->left_wants = leaving::exited;
-  if (next != nullptr) {
-    take_over(mp, next, inherit_time);
-    mp->left_tools.leave_for_good(next->tools);
-    weft_switch(&mp->discarded, &next->ctx, mp);
-  } else {
+  if (next == nullptr) {
     mp->left_tools.leave_for_good(mp->tools);
-    weft_switch(&mp->discarded, &mp->g0, mp);
+    return {&mp->g0, mp};
   }
-  fatal("a dead goroutine was resumed");
+  take_over(mp, next, inherit_time);
+  mp->left_tools.leave_for_good(next->tools);
+  return {&next->ctx, mp};
+}
+
+// The last steps of a goroutine that has been unwound: there is nothing to return to any more.
+departure end_here(M* mp) {
+  if (mp->curg->stk.guard == guard_method::borrowed) {
+    return return_stack(mp, mp->curg);
+  }
+  bury(mp, mp->curg);
+  bool inherit = false;
+  G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
+  return leave_for_good(mp, next, inherit);
 }
 
 // A dump must not find a name that is being freed.
@@ -136,13 +145,9 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   tsan_release(self->ended.address());
   tsan_release(self->stk.lo);
   M* mp = enter_runtime();
-  if (mp->curg->stk.guard == guard_method::borrowed) {
-    return_stack(mp, mp->curg);
-  }
-  bury(mp, mp->curg);
-  bool inherit = false;
-  G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
-  leave_for_good(mp, next, inherit);
+  const departure d = end_here(mp);
+  weft_switch(&mp->discarded, d.to, d.transfer, goroutine_main);
+  fatal("a dead goroutine was resumed");
 }
 
 // User code: apart, so that TSan's call stack of the goroutine begins here.
@@ -169,7 +174,8 @@ WEFT_NO_TSAN G* current_goroutine() noexcept {
   return mp == nullptr ? nullptr : mp->curg;
 }
 
-WEFT_NO_TSAN void goroutine_main(void* transfer) {
+// Not instrumented: it returns to another stack than the one that the tools have been told of.
+WEFT_NO_TSAN WEFT_NO_ASAN departure goroutine_main(void* transfer) {
   M* mp = static_cast<M*>(transfer);
   mp->curg->tools.arrive();
   complete_switch(mp);
@@ -182,13 +188,13 @@ WEFT_NO_TSAN void goroutine_main(void* transfer) {
     run_body(gp, body, owned, gp->ended.address(), gp->stk.lo);
     mp = enter_runtime();
     if (mp->curg->stk.guard == guard_method::borrowed) {
-      return_stack(mp, mp->curg);
+      return return_stack(mp, mp->curg);
     }
     bury(mp, mp->curg);
     bool inherit = false;
     G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
     if (next == nullptr || !take_over_stack(mp, next, inherit)) {
-      leave_for_good(mp, next, inherit);
+      return leave_for_good(mp, next, inherit);
     }
   }
 }

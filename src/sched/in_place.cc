@@ -9,7 +9,7 @@
 //   joiner                                              child
 //   1. takes the child out of its own P's queue
 //   2. becomes waiting; lends what lies below its
-//      stack pointer, less a margin for the switch
+//      stack pointer
 //   3. switches to the child, a goroutine like any      4. runs; may park and go on elsewhere: the
 //      other, with its own id, errno, exception            stack stays lent
 //      state and floating-point environment             5. ends, also by goexit(): switches straight
@@ -17,10 +17,19 @@
 //
 // IP1: the lender runs again only after the child has ended. Otherwise two goroutines write to one stack.
 //      It is waiting and on no list, and nobody but the child knows of it.
-// IP2: a child runs in place only if half of a standard stack is left; one that asked for a size gets
-//      its own. Nested children lend in turn.
-// IP3: every kLongestSlice switches, and when the world stops, joins go the ordinary way, so that the
-//      scheduler gets its turn.
+// IP2: a child runs in place only if the lenders together have used at most kMostUsed of a standard
+//      stack; one that asked for a size gets its own. Otherwise a child that fits its stack would
+//      overflow it or not by who comes first. Nested children lend in turn.
+// IP3: every kLongestSlice switches, when timers want a look, and when the world stops, joins go the
+//      ordinary way, so that the scheduler gets its turn.
+// IP4: nothing is written below the joiner's stack pointer before step 3 has moved it. A signal handler
+//      without a stack of its own would overwrite it. (context.h, C5)
+//
+// The only step in which two threads may meet is 1, and that is run_queue::take() against thieves
+// (tests/model/run_queue_model.cc). What follows needs no model: from 1 on the child is the joiner's
+// alone; 3 and 5 are plain calls on one thread; and if the child moves in between, it takes the lender
+// along through the queues and locks that hand over the child itself. ended.complete() is not called:
+// nobody can wait for it but the joiner, who has the handle.
 //
 // Not under TSan: to it, the frames of the child and those that the joiner had there before would be
 // two goroutines that write to the same addresses, and an edge that orders them hides users' races.
@@ -35,13 +44,12 @@ namespace weft::rt {
 
 namespace {
 
-// Off. The child's first frame is written below the stack pointer of the joiner, who still runs: a signal
-// handler that comes before the switch overwrites it. The first switch to a borrowed stack has to take
-// everything it needs from registers.
-constexpr bool kSafe = false;
-constexpr bool kPossible = kSafe && !WEFT_TSAN && !WEFT_VALGRIND;
-constexpr std::ptrdiff_t kRoom = kStackStride / 2;  // IP2
-constexpr std::ptrdiff_t kMargin = WEFT_ASAN ? 8192 : 1024;
+constexpr bool kPossible = !WEFT_TSAN && !WEFT_VALGRIND;
+// IP2. (With pages of 64 KiB guards are larger, stacks never have that much, and nothing runs in place.)
+constexpr std::ptrdiff_t kMostUsed = 16 * 1024;
+constexpr std::ptrdiff_t kRoom = kStackStride - kGuardBytes - kMostUsed;
+// What lies below this frame when the switch has saved it: a return address and the registers.
+constexpr std::ptrdiff_t kSwitchFrame = 512;
 
 // IP3: the slice is over. A child in place is two switches, so that the counter may step over the end of
 // the slice; it is put there, for take_local() to see.
@@ -61,7 +69,8 @@ bool slice_is_over(P* pp) {
 bool suits(const M* mp, P* pp, const G* gp, const std::byte* sp) {
   // order: AT1 relaxed; a stop request is acted upon under sched.lock
   return pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0 && mp->locked_g == nullptr &&
-         sp - gp->stk.lo >= kRoom && !slice_is_over(pp) && !process_is_exiting();
+         sp - gp->stk.lo >= kRoom && !slice_is_over(pp) && !timers_want_a_look(pp) &&
+         !process_is_exiting();
 }
 
 }  // namespace
@@ -74,6 +83,7 @@ bool run_in_place(G* child) {
   }
   P* pp = mp->p;
   auto* sp = static_cast<std::byte*>(__builtin_alloca(16));  // the end of this frame, about
+  std::byte* const top = sp - kSwitchFrame;
   if (!suits(mp, pp, gp, sp) || chaos_coin(mp) || !pp->runq.take(child)) {
     return false;
   }
@@ -85,11 +95,14 @@ bool run_in_place(G* child) {
   gp->reason = wait_reason::thread_join;
   gp->transition<g_status::running, g_status::waiting>();
   leave_stack(mp, gp, leaving::nothing);
-  child->stk = {gp->stk.lo, sp - kMargin, guard_method::borrowed};
+  child->stk = {gp->stk.lo, top, guard_method::borrowed};
   child->lender = gp;
-  make_context(child->ctx, child->stk.hi, goroutine_main);
+  child->ctx = new_context(top);  // keeps IP4
   child->tools.attach(child->stk.lo, child->stk.hi);
-  leave_runtime(switch_to(mp, gp, child, /*inherit_time=*/true));
+  mp = switch_to(mp, gp, child, /*inherit_time=*/true);
+  WEFT_DCHECK(static_cast<std::byte*>(gp->ctx.sp) >= top,
+              "a lent stack reached into the lender's frame");
+  leave_runtime(mp);
   return true;
 }
 

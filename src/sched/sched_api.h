@@ -181,7 +181,7 @@ G* current_goroutine() noexcept;
 // goexit() on the current goroutine.
 [[noreturn]] void end_goroutine();
 // Where every goroutine's stack begins.
-[[noreturn]] void goroutine_main(void* transfer);
+departure goroutine_main(void* transfer);
 
 // in_place.cc ----------------------------------------------------------------------------------
 // Runs child, which the calling goroutine joins and nobody has started yet, on this stack. True: it
@@ -191,8 +191,6 @@ bool run_in_place(G* child);
 // spawn.cc -------------------------------------------------------------------------------------
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);
-// An unguarded stack has overflowed: say so when its goroutine ends, at the latest.
-void check_overflow(const stack& s);
 void stack_give(P* pp, const stack& s, bool standard);
 // What a goroutine owns on the heap, freed by itself when it ends.
 struct belongings {

@@ -49,7 +49,7 @@ namespace {
 WEFT_NO_TSAN void execute(M* mp, G* gp, bool inherit_time) {
   take_over(mp, gp, inherit_time);
   mp->tools.leave(gp->tools);
-  weft_switch(&mp->g0, &gp->ctx, mp);
+  weft_switch(&mp->g0, &gp->ctx, mp, goroutine_main);
   mp->tools.arrive();
 }
 

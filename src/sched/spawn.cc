@@ -172,14 +172,7 @@ stack cached_stack(P* pp) {
 
 }  // namespace
 
-void check_overflow(const stack& s) {
-  if (s.guard == guard_method::none && !canary_intact(s)) [[unlikely]] {
-    fatal("stack overflow");
-  }
-}
-
 void stack_give(P* pp, const stack& s, bool standard) {
-  check_overflow(s);
   asan_unpoison(s.lo, s.size());  // a goexit, or a panic, leaves frames that never returned
   if (!standard) {
     the_stacks.give_sized(s);
@@ -209,7 +202,7 @@ void stack_give(P* pp, const stack& s, bool standard) {
   if (!gp->stk) {
     no_stack();
   }
-  make_context(gp->ctx, coloured_top(gp->stk), goroutine_main);
+  gp->ctx = new_context(coloured_top(gp->stk));
   gp->tools.attach(gp->stk.lo, gp->stk.hi);
 }
 

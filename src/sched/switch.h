@@ -64,14 +64,14 @@ inline void count_switch(P* pp) {
 [[gnu::always_inline]] inline M* switch_to(M* mp, G* gp, G* next, bool inherit_time) {
   take_over(mp, next, inherit_time);
   gp->tools.leave(next->tools);
-  return arrive(weft_switch(&gp->ctx, &next->ctx, mp), gp);
+  return arrive(weft_switch(&gp->ctx, &next->ctx, mp, goroutine_main), gp);
 }
 
 // From a running goroutine to its M's scheduler. Returns when gp runs again.
 [[gnu::always_inline]] inline M* switch_to_g0(M* mp, G* gp) {
   mp->curg = nullptr;
   gp->tools.leave(mp->tools);
-  return arrive(weft_switch(&gp->ctx, &mp->g0, mp), gp);
+  return arrive(weft_switch(&gp->ctx, &mp->g0, mp, nullptr), gp);
 }
 
 // Whether giving up pp would let nobody run who cannot run now.

@@ -1,12 +1,17 @@
 // A goroutine that is joined before anybody has started it may run on the joiner's stack. Whether it
 // does so is nobody's business: it is a goroutine like any other.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cfenv>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
@@ -178,16 +183,146 @@ TEST_P(InPlace, Deep) {
   run([] { EXPECT_EQ(deep(scaled(2000, 500)), scaled(2000, 500)); });
 }
 
-// A child that needs a large stack and says so.
+bool far_from(const volatile char* a, const volatile char* b) {
+  const auto distance = reinterpret_cast<std::intptr_t>(a) - reinterpret_cast<std::intptr_t>(b);
+  return distance > 128 * 1024 || distance < -128 * 1024;
+}
+
+// Writes to n bytes of the stack, from the top downwards.
+[[gnu::noinline]] void use_stack(std::size_t n) {
+  auto* bytes = static_cast<volatile char*>(__builtin_alloca(n));
+  for (std::size_t i = 0; i < n; i += 512) bytes[n - 1 - i] = 1;
+}
+
+[[gnu::noinline]] bool child_lies_here(std::size_t child_uses, weft::attrs how = {}) {
+  volatile char mine = 0;
+  bool here = false;
+  weft::thread t(how, [&] {
+    volatile char its = 0;
+    here = !far_from(&mine, &its);
+    use_stack(child_uses);
+  });
+  t.join();
+  return here;
+}
+
+// Otherwise nothing here is tested at all.
+TEST_P(InPlace, ItDoesHappen) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "to TSan two goroutines on one stack are a race";
+  run([] {
+    int here = 0;
+    for (int i = 0; i < 100; ++i) here += child_lies_here(0) ? 1 : 0;
+    EXPECT_GT(here, 0);
+  });
+}
+
+// Whoever joins, and whenever: a child has the stack that goroutines have.
+[[gnu::noinline]] void join_below(std::size_t used, std::size_t child_uses) {
+  auto* mine = static_cast<volatile char*>(__builtin_alloca(used));
+  mine[0] = 1;
+  child_lies_here(child_uses);
+  EXPECT_EQ(mine[0], 1);
+}
+
 TEST_P(InPlace, LargeFrames) {
   run([] {
-    weft::thread t([] {
-      volatile char large[100 * 1024];
-      large[0] = 1;
-      large[sizeof(large) - 1] = 1;
-      EXPECT_EQ(large[0] + large[sizeof(large) - 1], 2);
-    });
-    t.join();
+    for (const std::size_t used : {1, 4, 12, 15, 17, 40, 100, 180}) {
+      for (int i = 0; i < 4; ++i) join_below(used * 1024, 200 * 1024);
+    }
+  });
+}
+
+TEST_P(InPlace, LargerFramesByAttributes) {
+  run([] {
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_FALSE(child_lies_here(700 * 1024, {.name = "large", .stack_size = 1024 * 1024}));
+    }
+    weft::jthread(
+        [](std::stop_token token, int n) {
+          EXPECT_TRUE(token.stop_possible());
+          use_stack(static_cast<std::size_t>(n));
+        },
+        1024)
+        .join();
+    weft::jthread(
+        {.stack_size = 1024 * 1024},
+        [](std::stop_token token, int n) {
+          EXPECT_TRUE(token.stop_possible());
+          use_stack(static_cast<std::size_t>(n));
+        },
+        700 * 1024)
+        .join();
+  });
+}
+
+// A handler without a stack of its own runs below the stack pointer of whom it interrupts, at any
+// instruction of a join.
+volatile std::sig_atomic_t signals = 0;
+
+void on_signal(int) {
+  volatile char burnt[2048];
+  for (volatile char& c : burnt) c = 0x5a;
+  signals = signals + 1;
+}
+
+class interval_timer {
+ public:
+  explicit interval_timer(long ns) {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGPROF, &action, nullptr);  // for good: the last signal may come after the timer
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGPROF;
+    event._sigev_un._tid = gettid();
+    EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &event, &id_), 0);
+    const itimerspec interval{{0, ns}, {0, ns}};
+    EXPECT_EQ(timer_settime(id_, 0, &interval, nullptr), 0);
+  }
+  interval_timer(const interval_timer&) = delete;
+  interval_timer& operator=(const interval_timer&) = delete;
+  ~interval_timer() { timer_delete(id_); }
+
+ private:
+  timer_t id_{};
+};
+
+TEST_P(InPlace, Signals) {
+  signals = 0;
+  run([] {
+    const interval_timer timer(20'000);
+    long sum = 0;
+    long joins = 0;
+    while (signals < scaled(2000, 300)) {
+      for (int i = 0; i < 100; ++i, ++joins) weft::thread([&] { ++sum; }).join();
+      ASSERT_EQ(sum, joins);
+    }
+  });
+}
+
+// On the only P nobody else could look at the clock. Counted in joins, for the machine may be busy.
+TEST_P(InPlace, SleepersGetTheirTurn) {
+  if (procs() != 1) return;
+  using clock = std::chrono::steady_clock;
+  run([] {
+    long joins_late = 0;
+    for (int i = 0; i < scaled(20, 5); ++i) {
+      bool awake = false;
+      const auto due = clock::now() + std::chrono::milliseconds(2);
+      weft::thread sleeper([&] {
+        weft::this_thread::sleep_until(due);  // sleep-ok: the sleeper is what is tested
+        awake = true;
+      });
+      long late = 0;
+      while (!awake) {
+        weft::thread([] {}).join();
+        late += clock::now() >= due ? 1 : 0;
+      }
+      sleeper.join();
+      joins_late = std::max(joins_late, late);
+    }
+    EXPECT_LE(joins_late, 200);
   });
 }
 

@@ -511,6 +511,19 @@ INSTANTIATE_TEST_SUITE_P(, LockDeadlock,
                                          misuse{"deadlock_semaphore", "semacquire"}),
                          program_name);
 
+// Without guards an overflow is noticed when its goroutine ends, whatever stack it runs on.
+TEST(Overflow, OfAnUnguardedStack) {
+  for (const char* program : {"overflow_of_its_own", "overflow_in_place"}) {
+    const outcome o =
+        run_program(program, {"WEFT_TEST_FORCE=deny_guard_install=1,deny_mprotect=1"});
+    EXPECT_CRASH(o,
+                 "runtime: goroutine stack exceeds [0-9]+-byte limit\n"
+                 "runtime: stack=\\[0x[0-9a-f]+, 0x[0-9a-f]+\\]\n"
+                 "fatal error: stack overflow\n");
+    EXPECT_EQ(o.out, "") << "the joiner must not go on";
+  }
+}
+
 // Whatever stack it runs on, a goroutine's exception is its own, and so is its trace.
 TEST(Panic, InPlaceIsNotTheJoiners) {
   const outcome o = run_program("panic_in_place");

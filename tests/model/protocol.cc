@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 namespace weft::model {
@@ -162,6 +164,65 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
   for (const auto& [what, n] : written) {
     EXPECT_EQ(n, enrolled[what]) << std::get<1>(what) << " " << std::get<2>(what) << " in "
                                  << std::get<0>(what) << ": not every site is compiled in a model";
+  }
+}
+
+namespace {
+
+// "…/src/gmp/run_queue.h" of the site -> "…/src/".
+std::string source_root() {
+  for (const site* s : all_sites()) {
+    const std::string file = s->file;
+    if (const auto at = file.rfind("src/"); at != std::string::npos) return file.substr(0, at + 4);
+  }
+  return "";
+}
+
+// Label by file, as the text shows them; comments do not count.
+std::set<std::pair<std::string, std::string>> orders_in_sources(const std::string& root) {
+  std::set<std::pair<std::string, std::string>> found;
+  const std::regex use(
+      R"(WEFT_(?:COMMIT_)?ORDER\(\s*(\w+),\s*(acquire|release|acq_rel|seq_cst)\))");
+  const std::regex comment(R"(//[^\n]*)");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const std::string path = entry.path().string();
+    if (!ends_with(path, ".h") && !ends_with(path, ".cc")) continue;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    const std::string code = std::regex_replace(text.str(), comment, "");
+    for (std::sregex_iterator i(code.begin(), code.end(), use), end; i != end; ++i) {
+      found.emplace(path.substr(root.size()), (*i)[1]);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void expect_all_orders_accounted_for(const std::vector<const protocol*>& protocols,
+                                     const std::vector<exemption>& exempt) {
+  const std::string root = source_root();
+  const auto written = orders_in_sources(root);
+  EXPECT_GT(written.size(), 40u) << "not found: " << root;
+  std::set<std::pair<std::string, std::string>> modelled;
+  for (const site* s : all_sites()) {
+    const std::string file = s->file;
+    const bool covered = std::any_of(protocols.begin(), protocols.end(),
+                                     [&](const protocol* p) { return p->covers(*s); });
+    if (covered && file.rfind(root, 0) == 0) modelled.emplace(file.substr(root.size()), s->label);
+  }
+  for (const auto& [file, label] : written) {
+    const bool is_exempt = std::any_of(exempt.begin(), exempt.end(), [&](const exemption& e) {
+      return e.file == file && e.label == label;
+    });
+    const bool is_modelled = modelled.count({file, label}) != 0;
+    EXPECT_TRUE(is_modelled || is_exempt)
+        << label << " in " << file << ": model it, or say why not";
+    EXPECT_FALSE(is_modelled && is_exempt) << label << " in " << file << " is modelled by now";
+  }
+  for (const exemption& e : exempt) {
+    EXPECT_TRUE(written.count({e.file, e.label}) != 0) << e.label << " in " << e.file << " is gone";
+    EXPECT_GT(e.why.size(), 20u) << e.label << ": why?";
   }
 }
 

@@ -43,6 +43,18 @@ void expect_all_mutants_caught(const protocol& p);
 // them, must be enrolled and must belong to a protocol.
 void expect_all_sites_covered(const std::vector<const protocol*>& protocols);
 
+// An order that no model checks, and why none is needed.
+struct exemption {
+  std::string file;  // below src/
+  std::string label;
+  std::string why;
+};
+
+// Every WEFT_ORDER in src/ that is not relaxed belongs to a protocol, or is exempt, and every exemption
+// is still needed: a new order cannot slip in.
+void expect_all_orders_accounted_for(const std::vector<const protocol*>& protocols,
+                                     const std::vector<exemption>& exempt);
+
 // Protocols enrol themselves, for expect_all_sites_covered().
 std::vector<const protocol*>& all_protocols();
 struct enrol_protocol {

@@ -89,7 +89,9 @@ void bind_stack(P*, G*) {}
 void stack_give(P*, const stack&, bool) {}
 void G::bad_transition(g_status, g_status, g_status) const { fatal("bad goroutine transition"); }
 
-void* weft_switch(context*, const context*, void* transfer) noexcept {
+departure goroutine_main(void*) { fatal("models switch to jobs"); }
+
+void* weft_switch(context*, const context*, void* transfer, context_entry) noexcept {
   auto* mp = static_cast<M*>(transfer);
   static_cast<model::job*>(mp->curg)->run(mp);
   mp->curg = nullptr;

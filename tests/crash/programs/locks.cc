@@ -126,6 +126,19 @@ CRASH_PROGRAM(deadlock_semaphore) {
   });
 }
 
+// Writes to 244 KiB of the stack, from the top downwards: more than it has, less than its guard holds.
+[[gnu::noinline]] void overflow() {
+  constexpr std::size_t kBytes = 244 * 1024;
+  auto* bytes = static_cast<volatile char*>(__builtin_alloca(kBytes));
+  for (std::size_t i = 0; i < kBytes; i += 8) bytes[kBytes - 1 - i] = 1;
+}
+CRASH_PROGRAM(overflow_of_its_own) {
+  return misuse([] { weft::thread({.stack_size = 240 * 1024}, overflow).join(); });
+}
+CRASH_PROGRAM(overflow_in_place) {
+  return misuse([] { weft::thread(overflow).join(); });
+}
+
 // A child that runs on its joiner's stack panics: the joiner's handler is not its own.
 CRASH_PROGRAM(panic_in_place) {
   return misuse([] {

@@ -63,8 +63,7 @@ void on_step(int, siginfo_t*, void* raw) {
     right = state.caller == 0;  // the outermost frame
   } else if (state.function_there == steps.switch_start) {
     ++steps.inside_switch;
-    right = state.caller == steps.caller_start[0] || state.caller == steps.caller_start[1] ||
-            state.caller == steps.entry_start;  // about to enter a new context
+    right = state.caller == steps.caller_start[0] || state.caller == steps.caller_start[1];
   } else {
     return;  // another function that lies close by
   }
@@ -75,22 +74,20 @@ void on_step(int, siginfo_t*, void* raw) {
 }
 
 [[gnu::noinline]] void* switch_in_main(context* save, const context* load) {
-  void* answer = weft_switch(save, load, nullptr);
+  void* answer = weft_switch(save, load, nullptr, test::fiber::entry);
   asm volatile("" : "+r"(answer));
   return answer;
 }
 
 [[gnu::noinline]] void* switch_in_fiber(context* save, const context* load) {
-  void* answer = weft_switch(save, load, nullptr);
+  void* answer = weft_switch(save, load, nullptr, test::fiber::entry);
   asm volatile("" : "+r"(answer)::"memory");
   return answer;
 }
 
 void set_single_step(bool on) {
-  std::uint64_t flags;
-  asm volatile("pushfq; popq %0" : "=r"(flags)::"memory");
-  flags = on ? flags | kTrapFlag : flags & ~kTrapFlag;
-  asm volatile("pushq %0; popfq" ::"r"(flags) : "cc", "memory");
+  const std::uint64_t flags = __builtin_ia32_readeflags_u64();
+  __builtin_ia32_writeeflags_u64(on ? flags | kTrapFlag : flags & ~kTrapFlag);
 }
 
 TEST(ContextStepTest, EveryInstructionOfASwitchCanBeUnwound) {
@@ -114,13 +111,13 @@ TEST(ContextStepTest, EveryInstructionOfASwitchCanBeUnwound) {
   action.sa_flags = SA_SIGINFO;
   ASSERT_EQ(sigaction(SIGTRAP, &action, &before), 0);
   set_single_step(true);
-  for (int i = 0; i < 3; ++i) switch_in_main(other.resumer(), other.own());
+  for (int i = 0; i < 4; ++i) switch_in_main(other.resumer(), other.own());  // also its end
   set_single_step(false);
   sigaction(SIGTRAP, &before, nullptr);
-  other.resume(nullptr);
 
-  EXPECT_GE(steps.inside_switch, 6 * 20) << "the flag must reach both sides";
-  EXPECT_GE(steps.inside_entry, 3);
+  EXPECT_TRUE(other.finished());
+  EXPECT_GE(steps.inside_switch, 7 * 20) << "the flag must reach both sides";
+  EXPECT_GE(steps.inside_entry, 8 + 8) << "the beginning and the end";
   EXPECT_EQ(steps.wrong, 0) << "first at weft_switch+" << steps.first_wrong;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
+#include <sys/mman.h>
 #include <unwind.h>
 #include <vector>
 
@@ -65,11 +66,42 @@ TEST(ContextTest, TheEntryFrameIsAlignedWhateverTheTop) {
   }
 }
 
+TEST(ContextTest, ANewContextTouchesNoMemoryBeforeItStarts) {
+  void* nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const context made = new_context(static_cast<std::byte*>(nothing) + 4096);
+  EXPECT_FALSE(made.started());
+  munmap(nothing, 4096);
+}
+
+// An entry function that returns names the next one, which may be new, too.
+struct chain {
+  context home;
+  context rest[3];
+  int began = 0;
+};
+
+WEFT_NO_TSAN departure link(void* transfer) {
+  auto* c = static_cast<chain*>(transfer);
+  const int mine = c->began++;
+  return {mine < 3 ? &c->rest[mine] : &c->home, c};
+}
+
+TEST(ContextTest, AReturnLeadsToTheNextContext) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "switches behind the tool's back";
+  alignas(16) static std::byte stacks[4][4096];
+  chain c;
+  for (int i = 0; i < 3; ++i) c.rest[i] = new_context(stacks[i] + 4096);
+  const context first = new_context(stacks[3] + 4096);
+  EXPECT_EQ(weft_switch(&c.home, &first, &c, link), &c);
+  EXPECT_EQ(c.began, 4);
+}
+
 // ---- registers ------------------------------------------------------------------------------------
 
 // Fills every callee-saved register with values derived from `pattern`, switches, and returns how
 // many of them differ afterwards.
-extern "C" long weft_test_registers(context* save, const context* load, std::uint64_t pattern);
+extern "C" long weft_test_registers(context* save, const context* load, std::uint64_t pattern,
+                                    context_entry entry);
 #if defined(__x86_64__)
 asm(R"(
     .text
@@ -223,12 +255,14 @@ TEST(ContextTest, CalleeSavedRegistersSurvive) {
   long lost_in_fiber = 0;
   fiber other([&](void*) {
     for (std::uint64_t i = 0; i < 3; ++i) {
-      lost_in_fiber += weft_test_registers(other.own(), other.resumer(), 0x1111000000000000 + i);
+      lost_in_fiber +=
+          weft_test_registers(other.own(), other.resumer(), 0x1111000000000000 + i, nullptr);
     }
   });
   long lost_in_main = 0;
   for (std::uint64_t i = 0; i < 3; ++i) {
-    lost_in_main += weft_test_registers(other.resumer(), other.own(), 0x7777000000000000 + i);
+    lost_in_main +=
+        weft_test_registers(other.resumer(), other.own(), 0x7777000000000000 + i, fiber::entry);
   }
   other.resume(nullptr);
   EXPECT_EQ(lost_in_main, 0);
