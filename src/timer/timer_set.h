@@ -14,7 +14,7 @@
 // TS3: next() is not later than the earliest event, but for those that somebody is about to fire; kNever
 //      if and only if there are no others.
 //
-// Wakes nobody: start() says whether it made next() earlier, and sched/timers.cc acts on that. What
+// Wakes nobody: start() says whether it made next() earlier, and sched/timer_watch.cc acts on that. What
 // next() must be ordered with is said there.
 //
 // Go: runtime/time.go type timers
@@ -102,7 +102,7 @@ class timer_set {
 
   // When to look: TS3. Readable by anybody.
   std::int64_t next() const {
-    return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+    return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timer_watch.cc
   }
 
   // By how much a sleeper may oversleep next(). In a crowd, waking for each event alone would cost more
@@ -165,7 +165,7 @@ class timer_set {
   }
   std::uintptr_t name() const { return reinterpret_cast<std::uintptr_t>(this); }
   void set_next(std::int64_t when) {
-    next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+    next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timer_watch.cc
   }
 
   static bool take_out(timer_event& e, how h, const void* self) {
