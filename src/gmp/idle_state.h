@@ -19,8 +19,9 @@
 //   5. CAS nmspinning 0→1: wake one           look at every queue again; work: take a P back
 //
 // I1: if runnable work and an idle P exist, then an M is spinning, or a waker holds the token that
-//     claim_wake() gave it, or a releaser of a P has not finished step 5. Otherwise work waits for
-//     an unrelated event.
+//     claim_wake() gave it, or a releaser of a P has not finished step 5; or, after a crowd of timers,
+//     a sleeper is due within 0.6 ms and will look (T2 in sched/timer_watch.cc). Otherwise work waits
+//     for an unrelated event.
 // Swapping 3 and 5 on the right, or leaving out either fence, loses wake-ups: tests/model/idle.
 //
 // What needspinning is for: the submitter finds no idle P, while an M that is *not* spinning (so

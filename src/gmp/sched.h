@@ -56,10 +56,11 @@ struct sched_state {
   std::uint64_t m_next_id WEFT_GUARDED_BY(lock) = 0;
   std::int32_t max_threads WEFT_GUARDED_BY(lock) = kDefaultMaxThreads;
 
-  // -- timers (sched/timers.cc)
+  // -- timers (sched/timer_watch.cc)
   M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
   M* timer_deputy WEFT_GUARDED_BY(lock) = nullptr;   // sleeps until after that, in a crowd
   std::int64_t deputy_until WEFT_GUARDED_BY(lock) = 0;
+  bool crowd_waits WEFT_GUARDED_BY(lock) = false;  // the watcher shall look for work, too
   // Until when; 0: there is no watcher. Written under lock.
   alignas(64) shared_atomic<std::int64_t> watched_until{0};
 

@@ -32,13 +32,21 @@ bool woken_before_there_was_an_m(waiter& w) {
 
 }  // namespace
 
-void block_thread(waiter& w, commit_fn commit, void* arg) {
+namespace {
+
+bool publish(waiter& w, commit_fn commit, void* arg) {
   ensure_started();
   watch_thread_exit();
   tsan_ignore_begin();  // as in a section: block() has released the object for us
   const bool published = commit(&w, arg);
   tsan_ignore_end();
-  if (!published) {
+  return published;
+}
+
+}  // namespace
+
+void block_thread(waiter& w, commit_fn commit, void* arg) {
+  if (!publish(w, commit, arg)) {
     return;
   }
   sched.foreign.falls_asleep();
@@ -55,6 +63,29 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
     return;
   }
   w.event.sleep();
+}
+
+// It is not counted: until its time comes it may act. Its waker counts it off all the same.
+bool block_thread_until(waiter& w, commit_fn commit, void* arg, std::int64_t deadline) {
+  if (!publish(w, commit, arg)) {
+    return true;
+  }
+  if (!this_thread_exits() && thread_stops_world()) {
+    fatal(kBlocksInStoppedWorld, user_fault);
+  }
+  if (WEFT_MUTANT("counted-with-limit")) {
+    sched.foreign.falls_asleep();
+  }
+  if (!w.event.sleep_until(deadline > 0 ? deadline : 0)) {
+    if (w.claim->take()) {
+      return false;
+    }
+    w.event.sleep();  // somebody else ends this wait, and is about to wake us
+  }
+  if (!WEFT_MUTANT("counted-off-twice")) {
+    sched.foreign.was_not_asleep();
+  }
+  return true;
 }
 
 void wake_thread(waiter* w) {

@@ -145,27 +145,11 @@ void wake_p_slow() {
   start_m_unlock(pp, /*spinning=*/true);
 }
 
-// In a crowd of timers the deputy wakes within 0.3 ms and takes a share of what is
-// still to be done. Then only others' work is worth a wake-up.
-static bool deputy_suffices(M* mp) {
-  if (!mp->has_deputy) {
-    return false;
-  }
-  mp->has_deputy = false;
-  fence(WEFT_ORDER(TW2, seq_cst));  // order: TW2 Dekker with ID1 in claim_wake()
-  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
-    if (sched.p(i) != mp->p && !sched.p(i)->runq.empty()) {
-      return false;
-    }
-  }
-  return sched.runq.empty();
-}
-
 void reset_spinning(M* mp) {
   mp->spinning = false;
   sched.idle.found_work();
   if (deputy_suffices(mp)) {
-    return;
+    return;  // keeps T2
   }
   if (!WEFT_MUTANT("found-work-wakes-nobody")) {
     wake_p(mp->p);
@@ -225,6 +209,7 @@ void sleep_for_p_unlock(M* mp) {
     }
   }
   const bool watched = stop_watching_timers(mp);
+  const bool crowd_waits = watched && sched.crowd_waits && sched.timer_watcher == nullptr;
   sched.lock.unlock();
   mp->park.sleep();
   mp->park.clear();
@@ -233,8 +218,15 @@ void sleep_for_p_unlock(M* mp) {
   mp->nextp = nullptr;
   WEFT_CHECK(pp != nullptr, "an M was woken without a P");
   acquire_p(mp, pp);
-  if (watched && !mp->spinning && !WEFT_MUTANT("watcher-leaves")) {  // a spinning one looks itself
+  mp->has_deputy = false;
+  if (!watched || mp->spinning) {  // a spinning one looks itself
+    return;
+  }
+  if (!WEFT_MUTANT("watcher-leaves")) {
     find_timer_watcher();
+  }
+  if (crowd_waits && !WEFT_MUTANT("watcher-leaves-crowd")) {
+    wake_p(pp);  // keeps T2
   }
 }
 
@@ -246,21 +238,24 @@ void stop_m(M* mp) {
   sleep_for_p_unlock(mp);
 }
 
-namespace {
-
 // After letting a P go: work that came meanwhile and that nobody was woken for. [FR-1] 15
-bool somebody_has_work() {
+bool others_have_work(const P* than) {
   if (!sched.runq.empty()) {
     return true;
   }
   const std::int32_t n = sched.proc_count();
   for (std::int32_t i = 0; i < n; ++i) {
-    if (!sched.p(i)->runq.empty()) {
+    const P* pp = sched.p(i);
+    if (pp != than && !pp->runq.empty()) {
       return true;
     }
   }
   return false;
 }
+
+namespace {
+
+bool somebody_has_work() { return others_have_work(nullptr); }
 
 }  // namespace
 

@@ -1,14 +1,16 @@
 // What the verbs of the scheduler say to each other. Public to src/sched only, but for park.h.
 //
 // Reading order is a goroutine's life: spawn.cc, schedule.cc, find_runnable.cc, steal.cc, park.cc,
-// ready.cc, exit.cc; then idle.cc for those who have nothing to do, timers.cc for those who wait for
-// a time, world.cc for those who stop everybody, foreign.cc and locked.cc for threads that are not ours, boot.cc for the beginning.
+// ready.cc, exit.cc; then idle.cc for those who have nothing to do, timers.cc and timer_watch.cc for
+// those who wait for a time, world.cc for those who stop everybody, foreign.cc and locked.cc for
+// threads that are not ours, boot.cc for the beginning.
 #pragma once
 
 #include <cstdint>
 
 #include "gmp/sched.h"
 #include "sched/section.h"
+#include "sched/timers.h"
 
 namespace weft::rt {
 
@@ -89,6 +91,8 @@ void stop_m(M* mp);
 // Lets go of the P and, if there is really nothing to do, sleeps. Returns with a P, and perhaps
 // with a G from the global queue.
 G* go_idle(M* mp);
+// Whether any queue has something, but for that of the P `than`.
+bool others_have_work(const P* than);
 void acquire_p(M* mp, P* pp);
 P* release_p(M* mp, p_status to);
 P* idle_p_get() WEFT_REQUIRES(sched.lock);
@@ -110,16 +114,6 @@ void run_own_timers(M* mp);
 // Runs what is due on victim; *now is the time, or 0 if nobody has asked yet. If there is a crowd, not
 // before most of it is due (timer_set::slack), unless told so. True: something ran.
 bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too = false);
-// When the next timer is due on any P, or a little before; kNever if there is none.
-std::int64_t earliest_timer();
-// mp sleeps until the result: it becomes the watcher if there is none, or none for so early a time.
-// kTimerDue: it has taken a P and left the idle list, spinning.
-inline constexpr std::int64_t kTimerDue = 0;
-std::int64_t watch_timers(M* mp) WEFT_REQUIRES(sched.lock);
-// mp is handed a P. True: it was the watcher, and there is none now.
-bool stop_watching_timers(M* mp) WEFT_REQUIRES(sched.lock);
-// A P has become idle without its M, or the watcher has other work: somebody must watch.
-void find_timer_watcher();
 // Timers of Ps that go out of use. Requires: the world is stopped.
 void move_timers(std::int32_t procs);
 // True if the clock should be read now on behalf of pp's timers: g0 does it. Counts a switch.
@@ -133,6 +127,31 @@ void move_timers(std::int32_t procs);
   }
   return true;
 }
+
+// timer_watch.cc -------------------------------------------------------------------------------
+// pp's earliest timer is now at `when`: somebody must wake for it. mp is the M of the section, or null.
+void somebody_must_watch(const M* mp, const P* pp, std::int64_t when);
+// When the next timer is due on any P, or a little before; kNever if there is none.
+std::int64_t earliest_timer();
+// When whoever is awake runs pp's timers: the next one is due, and where there is a crowd most of it.
+inline std::int64_t run_time(const P* pp) {
+  return time_after(pp->timers.next(), pp->timers.slack() / 4 * 3);
+}
+// mp sleeps until the result: it becomes the watcher if there is none, or none for so early a time.
+// kTimerDue: it has taken a P and left the idle list, spinning.
+inline constexpr std::int64_t kTimerDue = 0;
+std::int64_t watch_timers(M* mp) WEFT_REQUIRES(sched.lock);
+// mp is handed a P. True: it was the watcher; its deputy, if there is one, is it now.
+bool stop_watching_timers(M* mp) WEFT_REQUIRES(sched.lock);
+// A P has become idle without its M, or the watcher has other work: somebody must watch.
+void find_timer_watcher();
+// A sleeper will wake so soon that it can take its share of a crowd without being woken for it. A hint:
+// who wakes nobody because of it asks watcher_will_look() afterwards.
+bool watcher_comes_soon(std::int64_t now);
+// True: it will look for work. Otherwise the caller wakes somebody.
+[[nodiscard]] bool watcher_will_look();
+// The same for mp, which spun and has found work: nobody else's work needs a wake-up, either.
+[[nodiscard]] bool deputy_suffices(M* mp);
 
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.

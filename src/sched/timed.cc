@@ -1,10 +1,12 @@
 // See timed.h. Who wakes a goroutine whose limit comes while it parks: gmp/park_gate.h.
 //
-// A plain thread is on its own stack all the time, so that there the limit is armed once the waiter is
-// published, by the thread itself.
+// A plain thread watches its deadline itself: its sleep in the kernel ends then, and it competes for the
+// claim like everybody else. A timer would do so only where a P is free to run it. The thread is on its
+// own stack all the time, so that a hook is added once the waiter is published, by the thread itself.
 #include "sched/timed.h"
 
 #include "base/fatal.h"
+#include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
@@ -57,7 +59,7 @@ void timer_fires(timer_event* e, std::int64_t) {
 
 void hook_fires(cancel_hook* h) { end_wait(*static_cast<timed_wait*>(h), wait_end::cancelled); }
 
-void arm(timed_wait& t) {
+void add_hook(timed_wait& t) {
   if (t.limit.source != nullptr) {
     t.cancel_hook::fire = hook_fires;
     t.hooked = t.limit.source->add(t);
@@ -65,6 +67,10 @@ void arm(timed_wait& t) {
       end_wait(t, wait_end::cancelled);
     }
   }
+}
+
+void arm(timed_wait& t) {
+  add_hook(t);
   if (t.limit.deadline != kNever) {
     t.when = t.limit.deadline;
     t.timer_event::fire = timer_fires;
@@ -98,20 +104,8 @@ bool commit_thread(waiter* w, void* arg) {
     t->refused = true;
     return false;
   }
-  arm(*t);
+  add_hook(*t);
   return true;
-}
-
-// In exit() nobody runs timers any more: the thread watches its deadline itself.
-wait_end block_in_exit(timed_wait& t) {
-  if (!t.commit(t.w, t.arg)) {
-    return wait_end::woken;
-  }
-  if (t.w->event.sleep_until(t.limit.deadline) || !t.w->claim->take()) {
-    t.w->event.sleep();
-    return wait_end::woken;
-  }
-  return wait_end::timed_out;
 }
 
 }  // namespace
@@ -124,15 +118,14 @@ wait_end block_until(waiter& w, commit_fn commit, void* arg, void* object, wait_
   }
   WEFT_CHECK(w.claim != nullptr, "a wait with a limit needs a claim");
   timed_wait t(w, commit, arg, limit);
-  if (this_thread_exits()) {
-    w.gp = nullptr;
-    if (limit.deadline != kNever) {
-      return block_in_exit(t);
+  // In exit() a goroutine's thread, too, can only sleep as a thread.
+  w.gp = t.gp = this_thread_exits() ? nullptr : current_goroutine();
+  if (t.gp == nullptr && limit.deadline != kNever) {
+    tsan_release(object);
+    if (!block_thread_until(w, commit_thread, &t, limit.deadline)) {
+      t.end = wait_end::timed_out;
     }
-  } else {
-    w.gp = t.gp = current_goroutine();
-  }
-  if (t.gp == nullptr) {
+  } else if (t.gp == nullptr) {
     block(w, commit_thread, &t, object, reason);
   } else {
     t.number = t.gp->gate.begin();

@@ -14,8 +14,10 @@
 //
 // CT1: if somebody is blocked and due != 0, the event is pending for `due`, or firing.
 //
-// fire() takes the lock on the scheduler's stack. It may come late, after the timer was stopped or reset:
-// so it trusts `due` and nothing else. Every pending or firing event holds a handle of the channel.
+// fire() takes the lock on the scheduler's stack, but does not wait there for a goroutine, which may need
+// this very M to go on: if the lock is held for long a goroutine of its own does the rest. So it may come
+// late, after the timer was stopped or reset, and trusts `due` and nothing else. Every pending or firing
+// event holds a handle of the channel.
 // Rejected: a lock of the timer's own (Go has two, ordered around the channel's); cancelling with
 // timer_cancel (waits for fire(), which waits for the lock that we hold).
 //
@@ -115,28 +117,56 @@ void blocked_changes(chan_hook* h, int change) {
   }
 }
 
+void on_a_goroutine(channel* c, void (*run)(void* memory)) {
+  const detail::spawn_slot slot = detail::spawn_begin(sizeof(channel*), alignof(channel*));
+  *static_cast<channel**>(slot.memory) = c;
+  detail::spawn_commit(slot, run, nullptr);
+}
+
 // The last handle must not go here: freeing memory takes libc's locks, for which the scheduler may not
 // wait. A goroutine does it.
 void release_elsewhere(channel* c) {
   // order: relaxed; if this is the only one nobody can make another
-  if (c->handles.load(WEFT_ORDER(CT0, relaxed)) > 1) {
-    detail::chan_release(c);
-    return;
+  auto n = c->handles.load(WEFT_ORDER(CT0, relaxed));
+  while (n > 1) {
+    // order: CR1 release: what was done through this handle precedes the destruction; pairs with
+    // chan_release(). Failure: relaxed, as above
+    if (c->handles.compare_exchange_weak(n, n - 1, WEFT_ORDER(CR1, release),
+                                         WEFT_ORDER(CT0, relaxed))) {
+      return;
+    }
   }
-  const detail::spawn_slot slot = detail::spawn_begin(sizeof(channel*), alignof(channel*));
-  *static_cast<channel**>(slot.memory) = c;
-  detail::spawn_commit(
-      slot, [](void* memory) { detail::chan_release(*static_cast<channel**>(memory)); }, nullptr);
+  on_a_goroutine(c, [](void* memory) { detail::chan_release(*static_cast<channel**>(memory)); });
 }
 
-void fires(timer_event* e, std::int64_t now) {
-  auto& t = *static_cast<chan_timer*>(e);
-  channel* c = t.c;
+// Entered with the channel's lock, leaves without.
+void fire_unlock(channel* c, std::int64_t now) {
+  chan_timer& t = timer_of(c->hook);
+  t.armed = 0;
+  look_unlock(t, now);
+}
+
+void fire_when_free(void* memory) {
+  channel* c = *static_cast<channel**>(memory);
   {
     const unseen here;
     c->lock_staying();
     t.armed = 0;
     look_unlock(t, now);
+    c->lock();
+    fire_unlock(c, nanotime());
+  }
+  detail::chan_release(c);
+}
+void fires(timer_event* e, std::int64_t now) {
+  channel* c = static_cast<chan_timer*>(e)->c;
+  {
+    const unseen here;
+    if (!c->try_lock_spinning()) {
+      on_a_goroutine(c, fire_when_free);
+      return;
+    }
+    fire_unlock(c, now);
   }
   release_elsewhere(c);
 }

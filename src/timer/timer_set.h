@@ -14,7 +14,7 @@
 // TS3: next() is not later than the earliest event, but for those that somebody is about to fire; kNever
 //      if and only if there are no others.
 //
-// Wakes nobody: start() says whether it made next() earlier, and sched/timers.cc acts on that. What
+// Wakes nobody: start() says whether it made next() earlier, and sched/timer_watch.cc acts on that. What
 // next() must be ordered with is said there.
 //
 // Go: runtime/time.go type timers
@@ -53,7 +53,8 @@ class timer_set {
   timer_set(const timer_set&) = delete;
   timer_set& operator=(const timer_set&) = delete;
 
-  // Requires: e is idle, or claimed by the caller. True: it is the earliest now.
+  // Requires: e is idle, or claimed by the caller. True: it is the earliest now, or who sleeps until
+  // the earliest may sleep for longer than that, because it was one of many.
   // e may fire, and be gone, before this returns.
   bool start(timer_event& e) {
     const std::int64_t when = e.when = clamp(e.when);
@@ -65,8 +66,10 @@ class timer_set {
     if (earlier) {
       set_next(when);
     }
+    near_ += is_near(when);
+    const bool missed = when < overslept_;
     lock_.unlock();
-    return earlier;
+    return earlier || missed;
   }
 
   // See timer_cancel(), timer_stop(), timer_claim().
@@ -102,11 +105,12 @@ class timer_set {
 
   // When to look: TS3. Readable by anybody.
   std::int64_t next() const {
-    return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+    return next_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timer_watch.cc
   }
 
   // By how much a sleeper may oversleep next(). In a crowd, waking for each event alone would cost more
-  // than all that they start; so the more are near, the longer the sleeper may wait for them.
+  // than all that they start; so the more are near, the longer the sleeper may wait for them. It ends
+  // with the crowd: a lone event is not late because of those that were near and have been stopped.
   std::int64_t slack() const {
     return slack_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint
   }
@@ -121,6 +125,7 @@ class timer_set {
     }
     const std::uint64_t n = count_;
     count_ = 0;
+    forget_crowd();
     set_next(kNever);
     lock_.unlock();
     bool earlier = false;
@@ -164,8 +169,11 @@ class timer_set {
     return when < 0 ? 0 : when == kNever ? kNever - 1 : when;
   }
   std::uintptr_t name() const { return reinterpret_cast<std::uintptr_t>(this); }
+  void set_slack(std::int64_t ns) {
+    slack_.store(ns, WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint
+  }
   void set_next(std::int64_t when) {
-    next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timers.cc
+    next_.store(when, WEFT_ORDER(TN0, relaxed));  // order: relaxed, see sched/timer_watch.cc
   }
 
   static bool take_out(timer_event& e, how h, const void* self) {
@@ -204,6 +212,9 @@ class timer_set {
     const bool pending = (where & kFired) == 0;
     if (pending) {
       wheel_.remove(e);
+      if (is_near(e.when) && --near_ < kFewest) {
+        forget_crowd();
+      }
       if (--count_ == 0) {
         set_next(kNever);
       }
@@ -223,14 +234,30 @@ class timer_set {
     constexpr unsigned kCrowd = 8;               // events in that time
     constexpr std::int64_t kSlackEach = 16'000;  // ns per event: about what a wake-up costs
     constexpr std::int64_t kMostSlack = kSlots * kSlackEach;
+    forget_crowd();
     const std::int64_t overdue = wheel_.next_due();
     if (overdue != kNever) {
       set_next(overdue);
       return;
     }
-    const unsigned n = wheel_.crowd(next(), kSlots, kCrowd);
-    // order: relaxed, a hint
-    slack_.store(n == kCrowd ? kMostSlack : n > 2 ? n * kSlackEach : 0, WEFT_ORDER(TN0, relaxed));
+    std::int64_t end = 0;
+    const unsigned n = wheel_.crowd(next(), kSlots, kCrowd, &end);
+    if (n >= kFewest) {
+      near_ = n;
+      near_end_ = end;
+      set_slack(n == kCrowd ? kMostSlack : n * kSlackEach);
+    }
+  }
+
+  bool is_near(std::int64_t when) const { return near_ != 0 && when <= near_end_; }
+
+  // There is none any more; but somebody may sleep on its account.
+  void forget_crowd() {
+    if (near_ != 0) {
+      overslept_ = next() + slack();
+      near_ = 0;
+      set_slack(0);
+    }
   }
 
   bool fires_elsewhere(const timer_event& e, const void* self) const {
@@ -256,6 +283,10 @@ class timer_set {
   ranked_lock lock_{lock_rank::timers};
   timer_run* runs_ = nullptr;  // those who fire events of this set now
   std::uint64_t count_ = 0;
+  static constexpr std::uint64_t kFewest = 3;  // are a crowd
+  std::uint64_t near_ = 0;  // up to near_end_; no more than there are. 0: no crowd
+  std::int64_t near_end_ = 0;
+  std::int64_t overslept_ = 0;  // who sleeps until the earliest may do so until then
   wheel wheel_;
 };
 

@@ -130,15 +130,19 @@ class timer_wheel {
     return kNever;
   }
 
-  // How many events, up to `limit`, come within the next `slots` slots of level 0 that are in use.
-  // Those that have not come down to it yet are not counted.
-  unsigned crowd(std::int64_t next, unsigned slots, unsigned limit) const {
+  // How many events, up to `limit`, come before *end: within `slots` slots of level 0 from `next` on,
+  // which is in one of them. Those that have not come down to it yet are not counted.
+  unsigned crowd(std::int64_t next, unsigned slots, unsigned limit, std::int64_t* end) const {
+    *end = next;
     if (level_of(next) != 0) {
       return 0;
     }
     unsigned n = 0;
     const unsigned first = digit_of(next, 0);
-    for (unsigned digit = first; digit < kSlots && digit - first < slots; ++digit) {
+    const unsigned last = slots < kSlots - first ? first + slots - 1 : kSlots - 1;
+    *end = next | ((std::int64_t{1} << BaseBits) - 1);
+    *end += std::int64_t{last - first} << BaseBits;
+    for (unsigned digit = first; digit <= last; ++digit) {
       for (const timer_event* e = slots_[0][digit].first; e != nullptr; e = e->next) {
         if (++n == limit) {
           return n;

@@ -1,11 +1,18 @@
 // "Everything that blocks may be called from a goroutine or from any plain thread." design.md 1 rule 2
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
+#include <weft/chan.h>
+#include <weft/condition_variable.h>
+#include <weft/future.h>
 #include <weft/go.h>
+#include <weft/mutex.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/select.h>
+#include <weft/semaphore.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -102,6 +109,54 @@ TEST_P(Foreign, WokenByAPlainThread) {
       plain.join();
     }
   });
+}
+
+// Every kind of wait that may time out. None of them is ever woken by anything but its limit.
+void time_out_everywhere() {
+  using namespace std::chrono_literals;  // NOLINT
+  constexpr auto kSoon = 2ms;
+  weft::timed_mutex mutex;
+  const std::lock_guard held(mutex);
+  std::thread([&] { EXPECT_FALSE(mutex.try_lock_for(kSoon)); }).join();
+  weft::mutex plain;
+  weft::condition_variable cv;
+  std::unique_lock lock(plain);
+  EXPECT_EQ(cv.wait_for(lock, kSoon), std::cv_status::timeout);
+  weft::counting_semaphore<> semaphore(0);
+  EXPECT_FALSE(semaphore.try_acquire_for(kSoon));
+  weft::promise<int> promise;
+  EXPECT_EQ(promise.get_future().wait_for(kSoon), std::future_status::timeout);
+  weft::wait_group wg;
+  wg.add(1);
+  EXPECT_FALSE(wg.wait_for(kSoon));
+  wg.done();
+  weft::chan<int> c;
+  EXPECT_FALSE(c.recv_for(kSoon).has_value());
+  bool timed_out = false;
+  weft::select(weft::recv(c, [](auto) {}), weft::timeout(kSoon, [&] { timed_out = true; }));
+  EXPECT_TRUE(timed_out);
+}
+
+// Every P computes until a plain thread's waits have timed out: it must not need one of them.
+TEST_P(Foreign, LimitsNeedNoP) {
+  std::atomic<bool> over{false};
+  std::atomic<int> busy{0};
+  std::thread plain([&] {
+    EXPECT_TRUE(weft::test::eventually([&] { return busy == procs(); }));
+    time_out_everywhere();
+    over = true;
+  });
+  const auto compute = [&] {
+    ++busy;
+    EXPECT_TRUE(weft::test::eventually_hogging([&] { return over.load(); }));
+  };
+  run([&] {
+    weft::wait_group wg;
+    for (int i = 1; i < procs(); ++i) wg.go(compute);
+    compute();
+    wg.wait();
+  });
+  plain.join();
 }
 
 WEFT_OVER_PROCS(Foreign);

@@ -119,6 +119,27 @@ void relay(world& w) {
   });
 }
 
+// One sleeps with a limit, so that it may act when its time comes; another one may wake it before, and
+// ends in any case. Afterwards nobody counts as asleep.
+void with_limit(world& w) {
+  auto* s = w.make<state>(w);
+  auto* node = w.make<rt::waiter>();
+  auto* claim = w.make<rt::wait_claim>();
+  node->claim = claim;
+  s->k.add(0);
+  s->k.add(1);
+  w.thread("sleeper", [=] {
+    const bool woken = rt::block_thread_until(*node, state::enlist, &s->ended, 1);
+    check(woken || claim->taken(), "it has timed out, and somebody may still wake it");
+  });
+  w.thread("waker", [=] {
+    rt::waiter* found = s->ended.complete();
+    if (found != nullptr && found->take()) rt::wake_thread(found);
+    s->k.remove(1);
+  });
+  w.finally([] { check(rt::sched.foreign.blocked() == 0, "somebody counts as asleep"); });
+}
+
 // The last goroutine has ended and its M falls asleep, while the thread that waits for it does so,
 // too. That is a deadlock, so somebody must look.
 void last_one_looks(world& w) {
@@ -147,6 +168,7 @@ const protocol kProtocol{
     {
         {"woken, sleeper ends", {.preemptions = 2}, [](world& w) { woken(w, false); }},
         {"woken, waker ends", {.preemptions = 2}, [](world& w) { woken(w, true); }},
+        {"with a limit", {.preemptions = 2, .timeouts = 2}, with_limit},
         {"creates", {.preemptions = 3}, creates},
         {"as many as before", {.preemptions = 2}, as_many_as_before},
         {"relay", {.preemptions = 2}, relay},

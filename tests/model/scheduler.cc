@@ -61,7 +61,10 @@ G* spin_for_work(M* mp) {
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     P* victim = sched.p(i);
     std::int64_t now = 0;
-    if (run_timers(mp, victim, &now) && !mp->p->runq.empty()) return mp->p->runq.pop_next();
+    bool inherit = false;
+    if (run_timers(mp, victim, &now)) {
+      if (G* gp = take_local(mp->p, &inherit)) return gp;
+    }
     if (victim == mp->p) continue;
     if (!sched.runq.empty()) return nullptr;
     if (G* gp = victim->runq.steal_into(mp->p->runq)) return gp;
@@ -258,6 +261,15 @@ void runtime::sleeper(world& w, const char* text, int i) {
 void runtime::watcher(world& w, const char* text, int i) {
   rt::M* mp = ms_[i];
   w.service(text, [mp] {
+    sleep_for_p(mp);
+    loop(mp);
+  });
+}
+
+void runtime::dozer(world& w, const char* text, int i, std::int64_t until) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp, until] {
+    mp->park.sleep_until(until);
     sleep_for_p(mp);
     loop(mp);
   });

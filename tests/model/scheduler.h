@@ -58,7 +58,8 @@ class runtime {
   void dry(world& w, const char* name, int m);      // holds a P, has found nothing, may not spin
   void sleeper(world& w, const char* name, int m);  // idles: sleeps, then looks for work
   void watcher(world& w, const char* name, int m);  // idles, but is not asleep yet
-  void spares(world& w, int m);                     // m and following: for start_thread()
+  void dozer(world& w, const char* name, int m, std::int64_t until);  // idles, asleep until then
+  void spares(world& w, int m);  // m and following: for start_thread()
 
   // A goroutine that runs on m makes another one runnable. [SP-2]
   void submit(int m, job* j);

@@ -1,4 +1,4 @@
-// Exhaustive model of who sleeps until the next timer: sched/timers.cc with idle.cc, world.cc and
+// Exhaustive model of who sleeps until the next timer: sched/timer_watch.cc with timers.cc, idle.cc, world.cc and
 // find_runnable.cc, compiled against the explorer.
 //
 // T1, seen from outside: when everybody has come to rest and a P is idle, then what was due has fired,
@@ -184,6 +184,39 @@ void no_p_when_due(world& w, bool hand_off) {
   s->rest(w, 1);
 }
 
+// Four timers are due at once on P p, and it is known that they are many. The first ones wake jobs.
+void make_crowd(world& w, state* s, int p, std::initializer_list<job*> woken) {
+  for (int i = 0; i < 4; ++i) s->pending(p, s->make_alarm(w, 1000));
+  std::size_t i = 0;
+  for (job* j : woken) s->alarms[i++]->wakes = j;
+  rt::timer_run look(nullptr, 1);
+  check(s->p(p)->timers.take_due(look, 10) == nullptr && s->p(p)->timers.slack() > 0, "no crowd");
+  now = 1'000'000;
+}
+
+void watches(state* s, int m, std::int64_t until) {
+  rt::sched.timer_watcher = s->m(m);
+  rt::sched.watched_until.store(until, std::memory_order_relaxed);
+}
+
+void deputizes(state* s, int m, std::int64_t until) {
+  rt::sched.timer_deputy = s->m(m);
+  rt::sched.deputy_until = until;
+}
+
+// I1 for those whom a crowd wakes: each has run, or an M sleeps that is due soon, and will look.
+void share(world& w, state* s, std::vector<job*> jobs) {
+  w.finally([=] {
+    for (alarm* a : s->alarms) check(a->fired == 1, "a timer is overdue beside an idle P");
+    const rt::M* watcher = rt::sched.timer_watcher;
+    const bool due = rt::sched.crowd_waits && watcher != nullptr && watcher->is_idle &&
+                     watcher->park.deadline() <= now + 1;
+    for (job* j : jobs) {
+      check(j->ran == 1 || due, "lost wake-up: a goroutine waits beside an idle P");
+    }
+  });
+}
+
 // A crowd is due. The watcher has a deputy, so it wakes nobody for those whom it wakes itself, but for
 // what somebody has submitted, relying on it.
 void crowd(world& w) {
@@ -191,18 +224,12 @@ void crowd(world& w) {
   job* mine = s->make_job(w, "mine");
   job* other = s->make_job(w, "other");
   mine->endless = true;
-  for (int i = 0; i < 4; ++i) s->pending(2, s->make_alarm(w, 1000));
-  s->alarms[0]->wakes = mine;
-  rt::timer_run look(nullptr, 1);
-  check(s->p(2)->timers.take_due(look, 10) == nullptr && s->p(2)->timers.slack() > 0, "no crowd");
-  now = 1'000'000;
+  make_crowd(w, s, 2, {mine});
   s->holds(0, 0);
   s->idles(1);
   s->idles(2);
-  rt::sched.timer_watcher = s->m(1);
-  rt::sched.watched_until.store(now - 1, std::memory_order_relaxed);
-  rt::sched.timer_deputy = s->m(2);
-  rt::sched.deputy_until = now + 1;
+  watches(s, 1, now - 1);
+  deputizes(s, 2, now + 1);
   s->thread(w, "M0", 0, [=] { s->submit(0, other); });
   s->watcher(w, "M1", 1);
   s->sleeper(w, "M2", 2);
@@ -211,6 +238,60 @@ void crowd(world& w) {
     check(mine->ran == 1 && other->ran == 1, "lost wake-up: a goroutine waits beside an idle P");
     for (alarm* a : s->alarms) check(a->fired == 1, "a timer is overdue beside an idle P");
   });
+}
+
+// … and it wakes two, who compute for ever: the deputy takes the one that waits.
+void deputy_takes_a_share(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  job* first = s->make_job(w, "first");
+  job* second = s->make_job(w, "second");
+  first->endless = second->endless = true;
+  make_crowd(w, s, 0, {first, second});
+  s->idles(0);
+  s->idles(1);
+  watches(s, 0, now - 1);
+  deputizes(s, 1, now + 1);
+  s->watcher(w, "M0", 0);
+  s->dozer(w, "M1", 1, now + 1);
+  s->spares(w, 2);
+  share(w, s, {first, second});
+}
+
+// A busy M runs the crowd on its own P while the watcher sleeps, and wakes nobody.
+void watcher_takes_a_share(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  job* first = s->make_job(w, "first");
+  job* second = s->make_job(w, "second");
+  first->endless = second->endless = true;
+  make_crowd(w, s, 0, {first, second});
+  s->holds(0, 0);
+  s->idles(1);
+  watches(s, 1, now + 1);
+  s->serve(w, "M0", 0);
+  s->dozer(w, "M1", 1, now + 1);
+  s->spares(w, 2);
+  share(w, s, {first, second});
+}
+
+// … and somebody hands that watcher a P and other work.
+void watcher_has_other_work(world& w) {
+  auto* s = w.make<state>(w, 3, 5);
+  job* first = s->make_job(w, "first");
+  job* second = s->make_job(w, "second");
+  job* other = s->make_job(w, "other");
+  first->endless = second->endless = other->endless = true;
+  make_crowd(w, s, 0, {first, second});
+  s->holds(0, 0);
+  s->idles(1);
+  watches(s, 1, now + 1);
+  s->serve(w, "M0", 0);
+  s->dozer(w, "M1", 1, now + 1);
+  s->spares(w, 2);
+  w.thread("T", [=] {
+    other->prepare();
+    rt::inject(other);
+  });
+  share(w, s, {first, second, other});
 }
 
 // A P with timers goes out of use, and a plain thread starts another one meanwhile.
@@ -232,9 +313,10 @@ void world_shrinks(world& w) {
 
 const protocol kProtocol{
     "timer_watch",
-    {"sched/timers.cc", "sched/idle.cc", "sched/world.cc"},
+    {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc"},
     {"TW1", "TW2", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
-     "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake"},
+     "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake", "relies-on-nobody",
+     "watcher-sees-no-work", "watcher-leaves-crowd"},
     {
         {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
         {"falls asleep, spinning",
@@ -255,6 +337,15 @@ const protocol kProtocol{
          {.preemptions = 2, .old_loads = 2},
          [](world& w) { no_p_when_due(w, true); }},
         {"crowd", {.preemptions = 2, .old_loads = 2}, crowd},
+        {"deputy takes a share",
+         {.preemptions = 2, .old_loads = 2, .timeouts = 2},
+         deputy_takes_a_share},
+        {"watcher takes a share",
+         {.preemptions = 2, .old_loads = 2, .timeouts = 2},
+         watcher_takes_a_share},
+        {"watcher has other work",
+         {.preemptions = 1, .old_loads = 1, .timeouts = 2},
+         watcher_has_other_work},
         {"world shrinks", {.preemptions = 1, .old_loads = 1}, world_shrinks},
     },
 };

@@ -97,7 +97,8 @@ TEST_P(Timers, FireWhileGoroutinesFollowEachOther) {
   run([] {
     std::atomic<bool> stop{false};
     weft::wait_group wg;
-    for (int i = 0; i < 400; ++i) {  // more than fit into a ring
+    // More than fit into a ring, but in proportion: each turn of the others is kFairnessTick switches.
+    for (std::uint32_t i = 0; i < kRunQueueSize * 3 / 2; ++i) {
       wg.go([&stop] {
         while (!stop) weft::gosched();
       });

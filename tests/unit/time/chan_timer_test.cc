@@ -1,0 +1,52 @@
+// time/chan_timer.h: a timer that comes due while somebody holds its channel's lock.
+#include "time/chan_timer.h"
+
+#include <gtest/gtest.h>
+
+#include <weft/go.h>
+#include <weft/run.h>
+#include <weft/time.h>
+#include <weft/wait_group.h>
+
+#include "gmp/sched.h"
+#include "os/clock.h"
+#include "support/fixture.h"
+
+namespace weft::rt {
+namespace {
+
+class ChanTimer : public weft::test::over_procs {};
+
+bool timers_pending() {
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    if (sched.p(i)->timers.count() != 0) return true;
+  }
+  return false;
+}
+
+// The holder is switched out: the scheduler must let it run again, not wait for it.
+TEST_P(ChanTimer, FiresWhileAGoroutineHoldsTheLock) {
+  run([] {
+    constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
+    for (int i = 0; i < weft::test::scaled(20, 5); ++i) {
+      channel* c = make_time_channel(nanotime() + kHour, 0);
+      wait_group wg;
+      wg.go([c] {
+        clock::time_point t;
+        EXPECT_TRUE(detail::chan_recv(c, &t));
+      });
+      EXPECT_TRUE(weft::test::eventually(timers_pending));  // only while somebody waits
+      reset_time_channel(c, nanotime() + kMs, 0);
+      c->lock();
+      EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
+      c->unlock();
+      wg.wait();
+      detail::chan_release(c);
+    }
+  });
+}
+
+WEFT_OVER_PROCS(ChanTimer);
+
+}  // namespace
+}  // namespace weft::rt

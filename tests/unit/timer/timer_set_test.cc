@@ -1,0 +1,113 @@
+// The slack of a set of timers: there is some as long as there is a crowd, and no longer.
+#include "timer/timer_set.h"
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <vector>
+
+namespace weft::rt {
+namespace {
+
+constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kHour = 3'600'000'000'000;
+constexpr std::int64_t kNow =
+    1'000 * (std::int64_t{1} << 22);  // a block of the finest level begins
+
+// A set that has just looked ahead and has seen a crowd.
+class TimerSlack : public testing::Test {
+ protected:
+  void crowd(std::size_t n) {
+    timers.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      timers[i] = std::make_unique<timer_event>();
+      timers[i]->when = kNow + kMs + static_cast<std::int64_t>(i) * 20 * kUs;
+      set->start(*timers[i]);
+    }
+    look(kNow + 500 * kUs);
+  }
+  // What an M does that finds nothing due.
+  void look(std::int64_t now) {
+    timer_run run(this, 100);
+    EXPECT_EQ(set->take_due(run, now), nullptr);
+  }
+  // A time-out of another kind, which keeps the set from being empty.
+  void far() {
+    far_one.when = kNow + kHour;
+    set->start(far_one);
+  }
+
+  std::unique_ptr<timer_set> set = std::make_unique<timer_set>();
+  std::vector<std::unique_ptr<timer_event>> timers;
+  timer_event far_one, lone;
+};
+
+TEST_F(TimerSlack, GrowsWithTheCrowd) {
+  EXPECT_EQ(set->slack(), 0);
+  crowd(2);
+  EXPECT_EQ(set->slack(), 0);
+  for (auto& e : timers) timer_set::stop(*e);
+  crowd(3);
+  EXPECT_EQ(set->slack(), 48 * kUs);
+  for (auto& e : timers) timer_set::stop(*e);
+  crowd(10);
+  EXPECT_EQ(set->slack(), 288 * kUs);
+}
+
+TEST_F(TimerSlack, EndsWhenTheCrowdIsStopped) {
+  crowd(10);
+  for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
+  EXPECT_EQ(set->slack(), 0);
+  lone.when = kNow + 2 * kMs;
+  EXPECT_TRUE(set->start(lone));
+  EXPECT_EQ(set->slack(), 0);
+}
+
+TEST_F(TimerSlack, EndsBesideATimerThatStays) {
+  far();
+  crowd(10);
+  for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
+  EXPECT_EQ(set->slack(), 0);
+}
+
+// Whoever sleeps does so until the crowd's end: who starts something earlier is told to wake it.
+TEST_F(TimerSlack, ALoneOneInTheStoppedCrowdsTimeIsNotOverslept) {
+  far();
+  crowd(10);
+  for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
+  lone.when = kNow + kMs + 100 * kUs;
+  EXPECT_TRUE(set->start(lone));
+  EXPECT_TRUE(timer_set::stop(lone));
+  lone.when = kNow + 3 * kMs;
+  EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
+}
+
+TEST_F(TimerSlack, StaysWhileOthersComeAndGo) {
+  crowd(10);
+  for (int i = 0; i < 100; ++i) {
+    lone.when = kNow + kMs + 50 * kUs;
+    set->start(lone);
+    EXPECT_TRUE(timer_set::stop(lone));
+    EXPECT_EQ(set->slack(), 288 * kUs);
+  }
+}
+
+TEST_F(TimerSlack, EndsWhenItsPGoesOutOfUse) {
+  crowd(10);
+  auto other = std::make_unique<timer_set>();
+  EXPECT_TRUE(set->move_to(*other));
+  EXPECT_EQ(set->slack(), 0);
+  EXPECT_EQ(other->slack(), 0);
+}
+
+// More are due than one run may fire: nobody may wait for the others.
+TEST_F(TimerSlack, EndsWhenTheCrowdIsOverdue) {
+  crowd(10);
+  timer_run run(this, 4);
+  int fired = 0;
+  while (set->take_due(run, kNow + 2 * kMs) != nullptr) ++fired;
+  EXPECT_EQ(fired, 4);
+  EXPECT_EQ(set->slack(), 0);
+  EXPECT_LE(set->next(), kNow + 2 * kMs);
+}
+
+}  // namespace
+}  // namespace weft::rt
