@@ -25,6 +25,13 @@ bool overflow(P* pp, G* gp) {
   return true;
 }
 
+// Chaos: now and then the oldest goes to the end. The ring may look empty meanwhile, but whoever puts
+// something into it wakes somebody anyway. keeps I1
+G* shuffled(M* mp, P* pp, G* gp) {
+  G* oldest = chaos_seldom(mp) ? pp->runq.pop() : nullptr;
+  return oldest != nullptr && pp->runq.push(gp) ? oldest : gp;
+}
+
 }  // namespace
 
 bool queue_put(M* mp, P* pp, G* gp, bool next) {
@@ -35,6 +42,7 @@ bool queue_put(M* mp, P* pp, G* gp, bool next) {
       return true;
     }
   }
+  gp = shuffled(mp, pp, gp);
   while (!pp->runq.push(gp)) [[unlikely]] {
       if (overflow(pp, gp)) {
         break;
