@@ -1,6 +1,7 @@
 // Putting goroutines on a P's queue, and on the global one when that is full.
 //
 // Go: runtime/proc.go runqput, runqputslow
+#include "base/fatal.h"
 #include "sched/chaos.h"
 #include "sched/sched_api.h"
 
@@ -29,7 +30,11 @@ bool overflow(P* pp, G* gp) {
 // something into it wakes somebody anyway. keeps I1
 G* shuffled(M* mp, P* pp, G* gp) {
   G* oldest = chaos_seldom(mp) ? pp->runq.pop() : nullptr;
-  return oldest != nullptr && pp->runq.push(gp) ? oldest : gp;
+  if (oldest == nullptr) {
+    return gp;
+  }
+  WEFT_CHECK(pp->runq.push(gp), "the owner found no room where it had just made some");
+  return oldest;
 }
 
 }  // namespace

@@ -25,26 +25,15 @@
 
 #include "support/child.h"
 #include "support/fixture.h"
+#include "support/in_turn.h"
 
 extern long sync_order_shared;
 long sync_order_shared = 0;  // visible elsewhere, or the compiler would know its values
 
 namespace {
 
+using weft::test::in_turn;
 using weft::test::run_child;
-
-// f runs first, until it has to wait or yields.
-template <class F, class G>
-int both(F f, G g) {
-  return weft::run(
-      [&] {
-        weft::wait_group wg;
-        wg.go(g);
-        wg.go(f);  // the youngest runs first
-        wg.wait();
-      },
-      {.max_procs = 1});
-}
 
 void set() { sync_order_shared = 1; }
 void use() {
@@ -54,7 +43,7 @@ void use() {
 // release() by the first, then acquire() by the second; in the twin it is set too late.
 template <class Release, class Acquire>
 int edge(bool in_time, Release release, Acquire acquire) {
-  return both(
+  return in_turn(
       [&] {
         if (in_time) set();
         release();
@@ -69,7 +58,7 @@ int edge(bool in_time, Release release, Acquire acquire) {
 // acquire() waits before release() comes.
 template <class Release, class Acquire>
 int waited_edge(bool in_time, Release release, Acquire acquire) {
-  return both(
+  return in_turn(
       [&] {
         acquire();
         use();
@@ -146,7 +135,7 @@ WEFT_EDGE(shared_mutex_write_waited, {
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
   weft::once_flag flag;
-  return both(
+  return in_turn(
       [&] {
         weft::call_once(flag, [&] {
           if (in_time) set();
@@ -250,7 +239,7 @@ WEFT_EDGE(future_waited, {
 // (9) A try_lock that fails orders nothing.
 WEFT_CHILD(failed_try_lock_racy) {
   weft::mutex m;
-  return both(
+  return in_turn(
       [&] {
         m.lock();
         set();
