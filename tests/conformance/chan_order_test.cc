@@ -27,7 +27,7 @@ using weft::chan;
 using weft::recv;
 using weft::select;
 using weft::send;
-using weft::test::in_turn;
+using weft::test::both;
 using weft::test::run_child;
 
 void set() { chan_order_shared = 1; }
@@ -41,7 +41,7 @@ void use() {
 template <class Send, class Receive>
 static int sends(std::size_t capacity, bool in_time, Send sends, Receive receives) {
   const chan<int> c(capacity);
-  return in_turn(
+  return both(
       [=] {
         if (in_time) set();
         sends(c);
@@ -69,7 +69,7 @@ WEFT_CHILD(select_send_ordered) { return sends(0, true, kSelectSend, kSelectRece
 WEFT_CHILD(select_send_racy) { return sends(0, false, kSelectSend, kSelectReceive); }
 WEFT_CHILD(waiting_receiver_ordered) {  // the receiver is there first
   const chan<int> c(1);
-  return in_turn(
+  return both(
       [=] {
         c.recv();
         use();
@@ -92,7 +92,7 @@ static int closes(bool in_time, bool waits) {
     c.recv();
     use();
   };
-  return waits ? in_turn(receiver, closer) : in_turn(closer, receiver);
+  return waits ? both(receiver, closer) : both(closer, receiver);
 }
 WEFT_CHILD(close_ordered) { return closes(true, false); }
 WEFT_CHILD(close_racy) { return closes(false, false); }
@@ -104,7 +104,7 @@ WEFT_CHILD(close_waiting_racy) { return closes(false, true); }
 template <class Send, class Receive>
 static int receives(std::size_t capacity, Send sends, Receive receives) {
   const chan<int> c(capacity);
-  return in_turn(
+  return both(
       [=] {
         sends(c);
         use();
@@ -116,7 +116,7 @@ static int receives(std::size_t capacity, Send sends, Receive receives) {
 }
 WEFT_CHILD(receive_waiting_ordered) {  // the receiver is there first
   const chan<int> c;
-  return in_turn(
+  return both(
       [=] {
         set();
         c.recv();
@@ -134,7 +134,7 @@ WEFT_CHILD(select_receive_racy) { return receives(1, kSelectSend, kSelectReceive
 // (6) The k-th receive happens before the completion of the (k + capacity)-th send.
 static int fills(std::size_t capacity, std::size_t sends) {
   const chan<int> c(capacity);
-  return in_turn(
+  return both(
       [=] {
         for (std::size_t i = 0; i < sends; ++i) c.send(1);
         use();
@@ -171,7 +171,7 @@ WEFT_CHILD(fill_past_a_waiting_receiver_ordered) {
 // Two senders to one buffered channel are not ordered by it.
 WEFT_CHILD(senders_racy) {
   const chan<long> c(2);  // TSan's grain is eight bytes
-  return in_turn(
+  return both(
       [=] {
         set();
         c.send(1);

@@ -32,7 +32,7 @@ long sync_order_shared = 0;  // visible elsewhere, or the compiler would know it
 
 namespace {
 
-using weft::test::in_turn;
+using weft::test::both;
 using weft::test::run_child;
 
 void set() { sync_order_shared = 1; }
@@ -43,7 +43,7 @@ void use() {
 // release() by the first, then acquire() by the second; in the twin it is set too late.
 template <class Release, class Acquire>
 int edge(bool in_time, Release release, Acquire acquire) {
-  return in_turn(
+  return both(
       [&] {
         if (in_time) set();
         release();
@@ -58,7 +58,7 @@ int edge(bool in_time, Release release, Acquire acquire) {
 // acquire() waits before release() comes.
 template <class Release, class Acquire>
 int waited_edge(bool in_time, Release release, Acquire acquire) {
-  return in_turn(
+  return both(
       [&] {
         acquire();
         use();
@@ -135,7 +135,7 @@ WEFT_EDGE(shared_mutex_write_waited, {
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
   weft::once_flag flag;
-  return in_turn(
+  return both(
       [&] {
         weft::call_once(flag, [&] {
           if (in_time) set();
@@ -239,7 +239,7 @@ WEFT_EDGE(future_waited, {
 // (9) A try_lock that fails orders nothing.
 WEFT_CHILD(failed_try_lock_racy) {
   weft::mutex m;
-  return in_turn(
+  return both(
       [&] {
         m.lock();
         set();

@@ -14,7 +14,7 @@
 namespace weft::test {
 
 template <class First, class Second>
-int in_turn(First first, Second second) {
+int both(First first, Second second) {
   std::atomic<bool> begun{false};
   return weft::run(
       [&] {

@@ -229,7 +229,7 @@ extern "C" long syscall(long number, ...) noexcept {
   va_end(list);
   if (number == SYS_exit_group && slow_to_leave) {
     const timespec pause{0, 500'000'000};
-    nanosleep(&pause, nullptr);
+    nanosleep(&pause, nullptr);  // sleep-ok: the subject, a step that takes long
   }
   return libc_syscall(number, words);
 }
