@@ -5,6 +5,7 @@
 //
 // Go: runtime/proc.go startm, stopm, wakep, handoffp, pidleget, mput
 #include "base/fatal.h"
+#include "sched/chaos.h"
 #include "sched/sched_api.h"
 #include "sched/timers.h"
 
@@ -183,7 +184,10 @@ void sleep_for_p_unlock(M* mp) {
     mp->watches_deadlock = all_asleep();
     const bool watch = mp->watches_deadlock;
     sched.lock.unlock();
-    if (watch) {
+    const std::int64_t nap = watch || until != kNever ? 0 : chaos_nap(mp);
+    if (nap != 0) {
+      mp->park.sleep_for(nap);
+    } else if (watch) {
       mp->park.sleep_for(pause);
       pause = longer(pause);
     } else if (until != kNever) {
@@ -280,6 +284,7 @@ G* go_idle(M* mp) {
   P* pp = release_p(mp, p_status::idle);
   idle_p_put(pp);
   sched.lock.unlock();
+  chaos_pause(mp);
   const bool was_spinning = mp->spinning;
   mp->spinning = false;
   const bool too_early = WEFT_MUTANT("look-before-drop") && !somebody_has_work();

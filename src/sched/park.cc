@@ -49,6 +49,9 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   leave_runtime(mp);
   tsan_acquire(gp);      // from the waker,
   tsan_acquire(object);  // or from the object, if the commit refused
+  if (chaos_seldom(mp)) {
+    gosched();
+  }
 }
 
 }  // namespace weft::rt

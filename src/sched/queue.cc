@@ -1,6 +1,7 @@
 // Putting goroutines on a P's queue, and on the global one when that is full.
 //
 // Go: runtime/proc.go runqput, runqputslow
+#include "base/fatal.h"
 #include "sched/chaos.h"
 #include "sched/sched_api.h"
 
@@ -25,6 +26,17 @@ bool overflow(P* pp, G* gp) {
   return true;
 }
 
+// Chaos: now and then the oldest goes to the end. The ring may look empty meanwhile, but whoever puts
+// something into it wakes somebody anyway. keeps I1
+G* shuffled(M* mp, P* pp, G* gp) {
+  G* oldest = chaos_seldom(mp) ? pp->runq.pop() : nullptr;
+  if (oldest == nullptr) {
+    return gp;
+  }
+  WEFT_CHECK(pp->runq.push(gp), "the owner found no room where it had just made some");
+  return oldest;
+}
+
 }  // namespace
 
 bool queue_put(M* mp, P* pp, G* gp, bool next) {
@@ -35,6 +47,7 @@ bool queue_put(M* mp, P* pp, G* gp, bool next) {
       return true;
     }
   }
+  gp = shuffled(mp, pp, gp);
   while (!pp->runq.push(gp)) [[unlikely]] {
       if (overflow(pp, gp)) {
         break;

@@ -2,6 +2,7 @@
 //
 // Go: runtime/proc.go ready
 #include "base/fatal.h"
+#include "sched/chaos.h"
 #include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
@@ -24,6 +25,7 @@ void wake(waiter* w) {
   if (mp == nullptr || mp->p == nullptr) {
     inject(gp);
   } else {
+    chaos_pause(mp);
     if (queue_put(mp, mp->p, gp, /*next=*/true)) {
       wake_p_for_next(mp->p);
     } else {

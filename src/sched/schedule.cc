@@ -2,6 +2,7 @@
 //
 // Go: runtime/proc.go schedule, execute, park_m, goyield_m
 #include "base/fatal.h"
+#include "sched/chaos.h"
 #include "sched/sched_api.h"
 #include "sched/switch.h"
 
@@ -22,6 +23,7 @@ void complete_switch(M* mp) {
   const leaving wants = mp->left_wants;
   G* gp = mp->left;
   mp->left_wants = leaving::nothing;
+  chaos_pause(mp);
   switch (wants) {
     case leaving::nothing: return;
     case leaving::yielded:

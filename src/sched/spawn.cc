@@ -19,6 +19,7 @@
 #include "base/fatal.h"
 #include "base/print.h"
 #include "gmp/arena.h"
+#include "sched/chaos.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
@@ -281,6 +282,7 @@ void start(G* gp, const birth& b) {
   }
   gp->goid = b.goid != 0 ? b.goid : next_goid(pp);
   count_goroutine(pp, 1);
+  chaos_pause(mp);
   queue_put(mp, pp, gp, /*next=*/true);
   wake_p(pp);
   leave_runtime(mp);

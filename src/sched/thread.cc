@@ -10,8 +10,8 @@
 #include "base/fatal.h"
 #include "base/print.h"
 #include "gmp/arena.h"
-#include "os/clock.h"
 #include "os/process.h"
+#include "sched/chaos.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
@@ -65,7 +65,7 @@ M* reserve_m() {
   }
   mp = arena_new<M>();
   mp->id = sched.m_next_id++;
-  mp->random.seed(mp->id * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(nanotime()));
+  mp->random.seed(mp->id * 0x9e3779b97f4a7c15u + scheduling_seed());
   mp->all_next = sched.all_ms;
   sched.all_ms = mp;
   return mp;

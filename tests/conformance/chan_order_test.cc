@@ -16,6 +16,7 @@
 
 #include "support/child.h"
 #include "support/fixture.h"
+#include "support/in_turn.h"
 
 extern int chan_order_shared;
 int chan_order_shared = 0;  // visible elsewhere, or the compiler would know its values
@@ -26,20 +27,8 @@ using weft::chan;
 using weft::recv;
 using weft::select;
 using weft::send;
+using weft::test::both;
 using weft::test::run_child;
-
-// f runs first, until it has to wait.
-template <class F, class G>
-int both(F f, G g) {
-  return weft::run(
-      [&] {
-        weft::wait_group wg;
-        wg.go(g);
-        wg.go(f);  // the youngest runs first
-        wg.wait();
-      },
-      {.max_procs = 1});
-}
 
 void set() { chan_order_shared = 1; }
 void use() {

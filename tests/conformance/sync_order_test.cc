@@ -25,26 +25,15 @@
 
 #include "support/child.h"
 #include "support/fixture.h"
+#include "support/in_turn.h"
 
 extern long sync_order_shared;
 long sync_order_shared = 0;  // visible elsewhere, or the compiler would know its values
 
 namespace {
 
+using weft::test::both;
 using weft::test::run_child;
-
-// f runs first, until it has to wait or yields.
-template <class F, class G>
-int both(F f, G g) {
-  return weft::run(
-      [&] {
-        weft::wait_group wg;
-        wg.go(g);
-        wg.go(f);  // the youngest runs first
-        wg.wait();
-      },
-      {.max_procs = 1});
-}
 
 void set() { sync_order_shared = 1; }
 void use() {

@@ -1,5 +1,5 @@
 // Stress tests: seeded and time-boxed. WEFT_STRESS_SECONDS is the time of one test, over all numbers
-// of Ps (default 5); what a test counts must balance whenever it is told to end.
+// of Ps; what a test counts must balance whenever it is told to end.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,12 @@ namespace weft::test {
 class storm : public over_procs {
  protected:
   static constexpr int kNumbersOfPs = 4;
+  static constexpr unsigned kRounds = 64;  // between two looks at the clock
 
   // How long one number of Ps may take.
   static std::chrono::milliseconds duration() {
     const char* text = std::getenv("WEFT_STRESS_SECONDS");
-    const double seconds = text != nullptr ? std::atof(text) : 5.0;
+    const double seconds = text != nullptr ? std::atof(text) : 2.0;
     return std::chrono::milliseconds(static_cast<long>(seconds * 1000 / kNumbersOfPs));
   }
 
@@ -28,12 +29,14 @@ class storm : public over_procs {
     end_ = test_clock::now() + duration();
   }
 
-  // For the storm's members; asks the clock only now and then.
+  // For the storm's members; asks the clock only now and then, and not before the storm has begun, however
+  // late the machine let it.
   bool blowing() {
     if (over_.load(std::memory_order_relaxed)) {
       return false;
     }
-    if (asked_.fetch_add(1, std::memory_order_relaxed) % 64 == 0 && test_clock::now() > end_) {
+    if (asked_.fetch_add(1, std::memory_order_relaxed) % kRounds == kRounds - 1 &&
+        test_clock::now() > end_) {
       over_.store(true, std::memory_order_relaxed);
     }
     return true;

@@ -1,13 +1,18 @@
 // Exceptions that nobody catches, of every kind.
 #include <atomic>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <exception>
 #include <sched.h>
 #include <signal.h>
 #include <stdexcept>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
+#include <time.h>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/panic.h>
@@ -203,6 +208,32 @@ void exit_during_report() {
 }
 }  // namespace
 
+namespace {
+std::atomic<bool> slow_to_leave{false};
+
+// Not a static's initialiser: the runtime asks the kernel before those have run.
+long libc_syscall(long number, const long (&w)[6]) {
+  using function = long (*)(long, ...);
+  static std::atomic<function> found{nullptr};
+  if (found == nullptr) found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "syscall"));
+  return found.load()(number, w[0], w[1], w[2], w[3], w[4], w[5]);
+}
+}  // namespace
+
+// libc's, but the reporter's last step may take a while.
+extern "C" long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  long words[6];
+  for (long& word : words) word = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_exit_group && slow_to_leave) {
+    const timespec pause{0, 500'000'000};
+    nanosleep(&pause, nullptr);  // sleep-ok: the subject, a step that takes long
+  }
+  return libc_syscall(number, words);
+}
+
 CRASH_PROGRAM(panic_and_exit) {
   panic_among_many();
   exit_during_report();
@@ -226,7 +257,7 @@ CRASH_PROGRAM(panic_and_exit_on_a_thread) {
 
 // The panic begins at the worst moment: exit() has seen that nobody reports one, and is about to stop by
 // a signal whoever still runs. The guardian's thread, which comes in between, is made to take a while.
-CRASH_PROGRAM(panic_as_exit_freezes) {
+static int panic_as_exit_freezes() {
   static std::atomic<bool> computes{false};
   static const auto freezing = [] {
     struct sigaction now {};
@@ -247,6 +278,12 @@ CRASH_PROGRAM(panic_as_exit_freezes) {
   while (!computes) sched_yield();
   weft::rt::os::test_hooks.force_thread_eagain_count.set(3);
   return 0;
+}
+CRASH_PROGRAM(panic_as_exit_freezes) { return panic_as_exit_freezes(); }
+// exit() waits for the report to end, and must not get ahead of the reporter then.
+CRASH_PROGRAM(panic_as_exit_freezes_ends_slowly) {
+  slow_to_leave = true;
+  return panic_as_exit_freezes();
 }
 
 CRASH_PROGRAM(terminate_noexcept) {
