@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/asymmetric_fence.h"
+#include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "os/cpu.h"
@@ -47,6 +48,7 @@ std::int32_t parse_procs(const char* text) {
 void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
   sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
+  load_debug_vars();
   sched.cpus = affinity_cpus();
   init_asymmetric_fence();
   using entry = p_table<P>::entry;
