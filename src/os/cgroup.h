@@ -33,7 +33,7 @@ namespace weft::rt::cgroup {
 
 /// What open() needs and nobody keeps.
 struct scratch {
-  char line[16384];
+  char line[16384] = {};
   path_text group;
   path_text root;
   path_text directory;
