@@ -15,8 +15,13 @@ WEFT_EXPORT void start_the_world() noexcept;
 namespace weft::runtime {
 
 /// Sets how many goroutines may run at the same time and returns the previous number; n <= 0 only
-/// asks. Default: WEFTMAXPROCS, or the number of processors that this process may use.
+/// asks. Default: WEFTMAXPROCS, or as many processors as this process may use: those of its affinity
+/// mask, but no more than the limits of its cgroups allow. The latter is looked at again about once a
+/// second, until somebody sets a number here, by WEFTMAXPROCS or by run_options.
 WEFT_EXPORT int gomaxprocs(int n = 0);
+
+/// Back to the default, WEFTMAXPROCS aside, as it is now; it is followed again from here on.
+WEFT_EXPORT void set_default_gomaxprocs();
 
 /// Processors available to this process when the runtime started.
 WEFT_EXPORT int num_cpu();

@@ -4,13 +4,14 @@
 //   1. joins the queue: crashers_ + 1     CR3
 //   2. reporter_: nobody -> itself        CR2  2. tries again and again        CR2
 //   3. reports
-//   4. crashers_ - 1; others: reporter_ =
+//   4. others: crashers_ - 1, reporter_ =
 //      nobody, waits to be killed         CR2  3. reports … the last one ends the process
 //      none: ends the process
 //
 // CQ1: one thread reports at a time, and sees what the one before has left (depth, half a line).
 // CQ2: whoever leaves the queue last ends the process. One that joins too late to be counted loses its
-//      report only.
+//      report only. It stays counted for good: a thread in exit() that saw nobody any more could end
+//      the process with its own status first.
 // Waiting is the caller's: a reporter may die half-way, and then there is nobody to wake the others.
 #pragma once
 
@@ -45,7 +46,11 @@ class crash_queue {
   // False: the caller ends the process. True: somebody else does, if nothing is in his way.
   bool end() {
     // order: CR3 a count; CQ2
-    const bool others = crashers_.fetch_sub(1, WEFT_ORDER(CR3, relaxed)) > 1;
+    int count = crashers_.load(WEFT_ORDER(CR3, relaxed));
+    while (count > 1 && !crashers_.compare_exchange_weak(count, count - 1, WEFT_ORDER(CR3, relaxed),
+                                                         WEFT_ORDER(CR3, relaxed))) {
+    }
+    const bool others = count > 1;
     if (!others || depth_.get() != 1) {  // a report that failed hands nothing over
       return false;
     }

@@ -24,13 +24,6 @@ constexpr int kHopelessStatus = 5;
 constexpr int kLatecomerMilliseconds = 2000;  // how long queued crashers get for their reports
 
 constinit crash_queue queue;
-// atomic: thread id of the reporter, 0 if none.
-atomic<int> reporter{0};
-// atomic: threads between begin_crash() and end_crash(). The last one stays counted for good: a thread in
-// exit() that saw none any more could end the process with its own status before that one has left.
-atomic<int> crashers{0};
-// Reports that the reporter has begun; reporter only, handed over with `reporter`.
-int depth = 0;
 
 // Set at start-up, read by whoever crashes. One word each, so that no reader sees half a hook.
 atomic<void (*)()> freeze_hook{nullptr};
@@ -123,14 +116,6 @@ void freeze_for_crash() noexcept {
 
 void end_crash() noexcept {
   if (queue.end()) {
-  // order: CR3 a count. A thread that adds itself too late to be seen here loses its report only.
-  int count = crashers.load(WEFT_ORDER(CR3, relaxed));
-  while (count > 1 && !crashers.compare_exchange_weak(count, count - 1, WEFT_ORDER(CR3, relaxed),
-                                                      WEFT_ORDER(CR3, relaxed))) {
-  }
-  const bool others = count > 1;
-  if (others && depth == 1) {                     // a report that failed hands nothing over
-    reporter.store(0, WEFT_ORDER(CR2, release));  // order: CR2 hands over to a queued crasher
     // The last of them exits the process. One that was frozen in the queue never will.
     for (int i = 0; i < kLatecomerMilliseconds; ++i) sleep_a_millisecond();
   }

@@ -33,6 +33,7 @@ test_hook* find(std::string_view key) noexcept {
       {"pretend_qemu_guard", &test_hooks.pretend_qemu_guard},
       {"deny_mprotect", &test_hooks.deny_mprotect},
       {"map_count_budget", &test_hooks.map_count_budget},
+      {"pretend_cpus", &test_hooks.pretend_cpus},
   };
   for (const auto& entry : known) {
     if (entry.name == key) return entry.hook;
@@ -74,6 +75,7 @@ void test_hooks_t::reset() noexcept {
   pretend_qemu_guard.set(0);
   deny_mprotect.set(0);
   map_count_budget.set(-1);
+  pretend_cpus.set(0);
 }
 
 void load_test_hooks() noexcept {

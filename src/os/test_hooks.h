@@ -44,6 +44,7 @@ struct test_hooks_t {
   test_hook pretend_qemu_guard{0};      ///< guard advice succeeds and guards nothing
   test_hook deny_mprotect{0};           ///< mprotect of a guard gives ENOMEM
   test_hook map_count_budget{-1};       ///< mappings that mprotect guards may use; -1: the kernel's
+  test_hook pretend_cpus{0};            ///< so many in every affinity mask; 0: the kernel's
 
   void reset() noexcept;
 };

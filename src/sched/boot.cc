@@ -4,15 +4,16 @@
 //
 // Go: runtime/proc.go schedinit
 #include <cerrno>
-#include <cstdlib>
 #include <pthread.h>
 
 #include "base/asymmetric_fence.h"
+#include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "os/cpu.h"
 #include "os/memory.h"
 #include "sched/diagnostics.h"
+#include "sched/max_procs.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
@@ -26,27 +27,10 @@ namespace {
 enum : std::uint32_t { kNotStarted, kStarting, kStarted };
 constinit atomic<std::uint32_t> boot_state{kNotStarted};
 
-// [MP-3] A positive decimal int32, or 0.
-std::int32_t parse_procs(const char* text) {
-  if (text == nullptr || *text == '\0') {
-    return 0;
-  }
-  std::int64_t n = 0;
-  for (; *text != '\0'; ++text) {
-    if (*text < '0' || *text > '9') {
-      return 0;
-    }
-    n = n * 10 + (*text - '0');
-    if (n > kMaxProcs) {
-      return 0;
-    }
-  }
-  return static_cast<std::int32_t>(n);
-}
-
 void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
   sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
+  load_debug_vars();
   sched.cpus = affinity_cpus();
   init_asymmetric_fence();
   using entry = p_table<P>::entry;
@@ -60,9 +44,9 @@ void boot() {
     fatal("out of memory");
   }
   sched.ps.adopt(static_cast<entry*>(table), kMaxProcs);  // published by BT1
-  const std::int32_t wanted = parse_procs(std::getenv("WEFTMAXPROCS"));
+  const std::int32_t procs = initial_procs();
   sched.lock.lock();
-  resize_procs(wanted > 0 ? wanted : sched.cpus);
+  resize_procs(procs);
   for (std::int32_t i = sched.proc_count(); i-- > 0;) {
     idle_p_put(sched.p(i));
   }

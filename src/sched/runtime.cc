@@ -6,22 +6,20 @@
 
 #include "base/fatal.h"
 #include "base/print.h"
+#include "sched/max_procs.h"
 #include "sched/sched_api.h"
 #include "sched/world.h"
 
 namespace weft::runtime {
 
-// [MP-1]
 int gomaxprocs(int n) {
   rt::ensure_started();
-  const int now = rt::sched.proc_count();
-  if (n <= 0 || n == now) {
-    return now;
-  }
-  rt::stop_world();
-  const int before = rt::sched.proc_count();  // another stopper may have come first
-  rt::start_world_with(std::min(n, rt::kMaxProcs));
-  return before;
+  return n <= 0 ? rt::sched.proc_count() : rt::set_procs(n);
+}
+
+void set_default_gomaxprocs() {
+  rt::ensure_started();
+  rt::set_default_procs();
 }
 
 int num_cpu() {

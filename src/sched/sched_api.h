@@ -208,6 +208,9 @@ departure goroutine_main(void* transfer);
 bool run_in_place(G* child);
 
 // spawn.cc -------------------------------------------------------------------------------------
+// A goroutine of the runtime's own, for a thread without a P that may neither allocate nor create
+// threads. False: no M could take it now. There is none, or each waits for the goroutine it is locked to.
+bool start_helper(void (*body)(void*));
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);
 void stack_give(P* pp, const stack& s, bool standard);

@@ -311,6 +311,29 @@ void free_belongings(const belongings& b) {
 
 void count_ended(P* pp) { count_goroutine(pp, -1); }
 
+bool start_helper(void (*body)(void*)) {
+  sched.lock.lock();
+  if (sched.idle_ms == nullptr && sched.m_count == sched.locked_m_idle) {
+    sched.lock.unlock();
+    return false;
+  }
+  G* gp = shared_g_get();
+  tsan_release(gp);
+  fill(gp, birth{nullptr, 0, body, nullptr}, nullptr);
+  // order: relaxed, as in start()
+  gp->goid = sched.goid_next.fetch_add(1, WEFT_ORDER(GI0, relaxed));
+  sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
+  sched.runq.push_back(gp);
+  if (P* pp = sched.idle_ms != nullptr ? idle_p_get_for_work() : nullptr) {
+    start_m_unlock(pp, /*spinning=*/false);
+  } else {
+    sched.idle.request_spinner();  // an M that runs: it looks at the queue before it sleeps
+    sched.lock.unlock();
+    sched.dozer.poke_fenced();
+  }
+  return true;
+}
+
 void start_main(detail::spawn_slot slot, const main_start& how) {
   birth b{slot.memory, slot.heap_align, how.body, how.created_pc};
   b.goid = how.goid;

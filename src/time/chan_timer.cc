@@ -150,14 +150,12 @@ void fire_when_free(void* memory) {
   channel* c = *static_cast<channel**>(memory);
   {
     const unseen here;
-    c->lock_staying();
-    t.armed = 0;
-    look_unlock(t, now);
     c->lock();
     fire_unlock(c, nanotime());
   }
   detail::chan_release(c);
 }
+
 void fires(timer_event* e, std::int64_t now) {
   channel* c = static_cast<chan_timer*>(e)->c;
   {

@@ -279,7 +279,8 @@ TEST(RunProcess, ExitStatus) { EXPECT_EQ(run_child("returns_3").status, 3); }
 TEST(RunProcess, EnvironmentSetsPs) {
   const std::string cpus = std::to_string(weft::runtime::num_cpu());
   const auto expect = [&cpus](const char* value, const std::string& procs) {
-    const child_result r = run_child("prints_procs", {std::string("WEFTMAXPROCS=") + value});
+    const child_result r = run_child(
+        "prints_procs", {std::string("WEFTMAXPROCS=") + value, "WEFTDEBUG=containermaxprocs=0"});
     EXPECT_EQ(r.status, 0);
     EXPECT_EQ(r.output, procs + " of " + cpus + "\n") << "WEFTMAXPROCS=" << value;
   };
