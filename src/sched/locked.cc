@@ -46,8 +46,7 @@ void run_on_this_thread(detail::spawn_slot slot, const main_start& how) {
   hand_off_p(release_p(mp, p_status::idle));
   mp->leave_when_g_ends = false;
   *mp->eh_globals = callers;
-  set_current_m(nullptr);
-  mp->handlers.abandon();
+  unbind_thread(mp);
   release_m(mp);
 }
 

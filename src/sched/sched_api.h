@@ -159,6 +159,8 @@ M* reserve_m() WEFT_REQUIRES(sched.lock);
 void start_thread(M* mp, P* pp, bool spinning);
 // The calling thread is mp from now on.
 void bind_thread(M* mp);
+// … and no longer.
+void unbind_thread(M* mp);
 // The record of a thread that was lent and has left.
 void release_m(M* mp);
 

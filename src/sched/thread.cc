@@ -88,6 +88,11 @@ void bind_thread(M* mp) {
   watch_thread_exit();
 }
 
+void unbind_thread(M* mp) {
+  set_current_m(nullptr);
+  mp->handlers.abandon();
+}
+
 void start_thread(M* mp, P* pp, bool spinning) {
   mp->spinning = spinning;
   mp->nextp = pp;

@@ -82,6 +82,7 @@ void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
 // lock_main_thread, which brings a plain thread in, is not modelled.
 void start_main(detail::spawn_slot, const main_start&) {}
 void bind_thread(M*) {}
+void unbind_thread(M*) {}
 void release_m(M*) {}
 void set_current_m(M*) noexcept {}
 
