@@ -5,6 +5,7 @@
 #include <weft/detail/future_state.h>
 
 #include "sched/at_exit.h"
+#include "sync/context_node.h"
 #include "sync/count_gate.h"
 
 namespace weft::detail {
@@ -88,6 +89,11 @@ void future_state::run_deferred() {
 void future_state::wait() {
   run_deferred();
   rt::wait(gate_of(&gate_), rt::wait_reason::future_wait);
+}
+
+bool future_state::wait(const context& ctx) {
+  run_deferred();
+  return rt::wait_until(gate_of(&gate_), rt::wait_reason::future_wait, rt::limit_of(ctx));
 }
 
 std::future_status future_state::wait_until(std::int64_t deadline) {

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 
 namespace weft::detail {
@@ -45,6 +46,7 @@ class future_state {
   WEFT_EXPORT void retrieve();
 
   WEFT_EXPORT void wait();
+  WEFT_EXPORT bool wait(const context& ctx);
   WEFT_EXPORT std::future_status wait_until(std::int64_t deadline);
   WEFT_EXPORT bool ready() const noexcept;
   // After wait(): rethrows what was stored instead of a value.
