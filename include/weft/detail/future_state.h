@@ -28,7 +28,8 @@ class future_state {
   future_state& operator=(const future_state&) = delete;
 
   void retain() noexcept {
-    __atomic_fetch_add(&refs_, 1, __ATOMIC_RELAXED);  // order: relaxed, the caller has one already
+    // order: FU0 relaxed, as future_core::retain(): the caller has one already
+    __atomic_fetch_add(&core_.refs, 1, __ATOMIC_RELAXED);
   }
   WEFT_EXPORT void release() noexcept;
 
@@ -63,9 +64,12 @@ class future_state {
   void run_deferred();
 
   const methods* methods_;
-  std::uint32_t refs_ = 1;
-  bool claimed_ = false;
-  bool retrieved_ = false;
+  // Storage of rt::future_core (src/sync/future_core.h).
+  struct core {
+    std::uint32_t refs = 1;
+    std::uint32_t claimed = 0;
+    std::uint32_t retrieved = 0;
+  } core_;
   bool deferred_ = false;  // runs when somebody waits
   bool joins_ = false;     // async: the last handle waits for the end
   std::exception_ptr error_;
