@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 
 namespace weft {
@@ -30,11 +31,12 @@ class barrier {
   WEFT_EXPORT arrival arrive(std::ptrdiff_t n, bool drop);
   WEFT_EXPORT void begin_next();
   WEFT_EXPORT void wait(std::uint32_t phase) const;
+  WEFT_EXPORT bool wait(std::uint32_t phase, limit until) const;
 
  private:
   [[maybe_unused]] std::uint64_t state_;
   [[maybe_unused]] std::uint64_t expected_;
-  [[maybe_unused]] void* waiters_ = nullptr;
+  [[maybe_unused]] void* lists_[3] = {};
 };
 
 }  // namespace detail
@@ -70,6 +72,21 @@ class barrier {
     return arrival_token(arrive_as(n, false));
   }
   void wait(arrival_token&& token) const { core_.wait(token.phase_); }
+  /// With a limit; false if that came first. Who gives up has arrived all the same, and may wait by the same
+  /// token again, as long as the phase is not over; afterwards it must arrive for the next one.
+  template <class Rep, class Period>
+  bool wait_for(const arrival_token& token, const std::chrono::duration<Rep, Period>& d) const {
+    return core_.wait(token.phase_, detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool wait_until(const arrival_token& token,
+                  const std::chrono::time_point<Clock, Duration>& t) const {
+    return detail::attempt_until(
+        t, [&](std::int64_t deadline) { return core_.wait(token.phase_, deadline); });
+  }
+  bool wait(const arrival_token& token, const context& ctx) const {
+    return core_.wait(token.phase_, ctx);
+  }
   void arrive_and_wait() { wait(arrive()); }
   void arrive_and_drop() { arrive_as(1, true); }
 

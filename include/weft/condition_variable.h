@@ -42,11 +42,11 @@ class cond {
     const void* token;
   };
 
-  // The mutex is locked before and after. False: not notified before the deadline.
+  // The mutex is locked before and after. False: not notified before the limit.
   WEFT_EXPORT void wait(mutex& m);
-  WEFT_EXPORT bool wait_until(mutex& m, std::int64_t deadline);
+  WEFT_EXPORT bool wait_until(mutex& m, limit until);
   // The lock is locked before, and not afterwards. False: neither notified nor cancelled in time.
-  WEFT_EXPORT bool wait_any(const foreign_lock& l, std::int64_t deadline);
+  WEFT_EXPORT bool wait_any(const foreign_lock& l, limit until);
   // As notify_all(), from one who has not held the lock.
   WEFT_EXPORT void notify_surely() noexcept;
   // ThreadSanitizer looks away in between.
@@ -125,6 +125,18 @@ class condition_variable
       wait(lock);
     }
   }
+  /// Ends also when ctx is cancelled: false, if that came first; with a predicate, what that says then.
+  /// The mutex is locked again in any case.
+  bool wait(unique_lock<mutex>& lock, const context& ctx) { return wait_before(lock, ctx); }
+  template <class Predicate>
+  bool wait(unique_lock<mutex>& lock, const context& ctx, Predicate stop_waiting) {
+    while (!stop_waiting()) {
+      if (!wait(lock, ctx)) {
+        return stop_waiting();
+      }
+    }
+    return true;
+  }
   using timed_waits::wait_for;
   using timed_waits::wait_until;
 
@@ -132,8 +144,8 @@ class condition_variable
 
  private:
   friend timed_waits;
-  bool wait_before(unique_lock<mutex>& lock, std::int64_t deadline) {
-    return cond::wait_until(*lock.mutex(), deadline);
+  bool wait_before(unique_lock<mutex>& lock, detail::limit until) {
+    return cond::wait_until(*lock.mutex(), until);
   }
 };
 
@@ -154,6 +166,20 @@ class condition_variable_any : private detail::cond {
     while (!stop_waiting()) {
       wait(lock);
     }
+  }
+  /// Ends also when ctx is cancelled: false, if that came first; with a predicate, what that says then.
+  template <class Lock>
+  bool wait(Lock& lock, const context& ctx) {
+    return wait_before(lock, ctx);
+  }
+  template <class Lock, class Predicate>
+  bool wait(Lock& lock, const context& ctx, Predicate stop_waiting) {
+    while (!stop_waiting()) {
+      if (!wait(lock, ctx)) {
+        return stop_waiting();
+      }
+    }
+    return true;
   }
   /// Ends also when a stop is requested; returns what the predicate says then.
   template <class Lock, class Predicate>
@@ -226,7 +252,7 @@ class condition_variable_any : private detail::cond {
   };
 
   template <class Lock>
-  bool wait_before(Lock& lock, std::int64_t deadline, const std::stop_token* token = nullptr) {
+  bool wait_before(Lock& lock, detail::limit until, const std::stop_token* token = nullptr) {
     struct relock {
       Lock& lock;
       bool unlocked = false;
@@ -244,7 +270,7 @@ class condition_variable_any : private detail::cond {
         return static_cast<const std::stop_token*>(p)->stop_requested();
       };
     }
-    return wait_any(l, deadline);
+    return wait_any(l, until);
   }
 
   template <class Lock, class Predicate, class Wait>

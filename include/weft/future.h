@@ -28,6 +28,8 @@ class future_handle {
  public:
   bool valid() const noexcept { return static_cast<bool>(state_); }
   void wait() const { state_.checked().wait(); }
+  /// Until ctx is cancelled; false if that came first. A deferred function runs here, whatever ctx says.
+  bool wait(const context& ctx) const { return state_.checked().wait(ctx); }
   template <class Rep, class Period>
   future_status wait_for(const std::chrono::duration<Rep, Period>& d) const {
     return state_.checked().wait_until(deadline_after(d));

@@ -12,7 +12,7 @@ namespace weft {
 class mutex;
 
 namespace detail {
-WEFT_EXPORT bool lock_until(mutex& m, std::int64_t deadline);  // nanoseconds of the steady clock
+WEFT_EXPORT bool lock_until(mutex& m, limit l);
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_too_recursive();
 }  // namespace detail
@@ -51,6 +51,9 @@ class mutex {
       lock_slow();
     }
   }
+
+  /// Unless ctx is cancelled first; false then.
+  [[nodiscard]] bool lock(const context& ctx) { return detail::lock_until(*this, ctx); }
 
   bool try_lock() noexcept {
     std::uint32_t none = 0;
@@ -120,16 +123,11 @@ class recursive {
       begin(me);
     }
   }
+  [[nodiscard]] bool lock(const context& ctx) {
+    return lock_by([&ctx](Mutex& m) { return m.lock(ctx); });
+  }
   bool try_lock() {
-    const std::uint64_t me = this_thread_id();
-    if (again(me)) {
-      return true;
-    }
-    if (!mutex_.try_lock()) {
-      return false;
-    }
-    begin(me);
-    return true;
+    return lock_by([](Mutex& m) { return m.try_lock(); });
   }
   void unlock() {
     if (--depth_ == 0) {

@@ -22,7 +22,10 @@ class once_flag {
 
  private:
   template <class F, class... Args>
+  requires std::is_invocable_v<F, Args...>
   friend void call_once(once_flag& flag, F&& f, Args&&... args);
+  template <class F, class... Args>
+  friend bool call_once(once_flag& flag, const context& ctx, F&& f, Args&&... args);
 
   bool done() const {
     return __atomic_load_n(&done_, __ATOMIC_ACQUIRE);  // order: pairs with set()
@@ -38,6 +41,7 @@ class once_flag {
 /// std::call_once: calls f unless an earlier call has returned; waits for one that runs. If f throws
 /// (or ends its goroutine), the next one tries. A call from within f waits for itself, for ever.
 template <class F, class... Args>
+requires std::is_invocable_v<F, Args...>
 void call_once(once_flag& flag, F&& f, Args&&... args) {
   if (flag.done()) {
     return;
@@ -47,6 +51,24 @@ void call_once(once_flag& flag, F&& f, Args&&... args) {
     std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
     flag.set();
   }
+}
+
+/// The same, but waits for a call that runs only until ctx is cancelled; false then. A call of its own is
+/// made in any case, and takes as long as it takes.
+template <class F, class... Args>
+bool call_once(once_flag& flag, const context& ctx, F&& f, Args&&... args) {
+  if (flag.done()) {
+    return true;
+  }
+  if (!flag.running_.lock(ctx)) {
+    return false;
+  }
+  const std::lock_guard<mutex> held(flag.running_, std::adopt_lock);
+  if (!flag.done()) {
+    std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
+    flag.set();
+  }
+  return true;
 }
 
 namespace detail {

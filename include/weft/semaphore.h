@@ -20,7 +20,7 @@ class semaphore {
   semaphore& operator=(const semaphore&) = delete;
 
   WEFT_EXPORT bool try_acquire() noexcept;
-  WEFT_EXPORT bool acquire_until(std::int64_t deadline);
+  WEFT_EXPORT bool acquire_until(limit l);
   WEFT_EXPORT void release(std::ptrdiff_t n);
 
  private:
@@ -48,6 +48,8 @@ class counting_semaphore {
 
   void release(std::ptrdiff_t update = 1) { semaphore_.release(update); }
   void acquire() { semaphore_.acquire_until(detail::kNoDeadline); }
+  /// Unless ctx is cancelled first; false then.
+  [[nodiscard]] bool acquire(const context& ctx) { return semaphore_.acquire_until(ctx); }
   bool try_acquire() noexcept { return semaphore_.try_acquire(); }
   template <class Rep, class Period>
   bool try_acquire_for(const std::chrono::duration<Rep, Period>& d) {

@@ -27,18 +27,21 @@ class shared_mutex {
   shared_mutex& operator=(const shared_mutex&) = delete;
 
   void lock() { lock_until(detail::kNoDeadline); }
+  /// Unless ctx is cancelled first; false then.
+  [[nodiscard]] bool lock(const context& ctx) { return lock_until(ctx); }
   WEFT_EXPORT bool try_lock();
   WEFT_EXPORT void unlock();
 
   void lock_shared() { lock_shared_until(detail::kNoDeadline); }
+  [[nodiscard]] bool lock_shared(const context& ctx) { return lock_shared_until(ctx); }
   WEFT_EXPORT bool try_lock_shared();
   WEFT_EXPORT void unlock_shared();
 
   native_handle_type native_handle() noexcept { return this; }
 
  protected:
-  WEFT_EXPORT bool lock_until(std::int64_t deadline);
-  WEFT_EXPORT bool lock_shared_until(std::int64_t deadline);
+  WEFT_EXPORT bool lock_until(detail::limit l);
+  WEFT_EXPORT bool lock_shared_until(detail::limit l);
 
  private:
   // Storage of rt::shared_mutex_core (src/sync/shared_mutex_core.h), which starts as zeros.

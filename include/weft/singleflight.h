@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -25,19 +26,14 @@ class singleflight {
 
   template <class F>
   result run(const Key& key, F&& f) {
-    std::unique_lock<mutex> held(mutex_);
-    std::shared_ptr<flight>& place = flights_[key];
-    if (place != nullptr) {
-      place->shared = true;
-      const shared_future<Value> value = place->value;
-      held.unlock();
-      return {value.get(), true};
-    }
-    const auto mine = std::make_shared<flight>();
-    place = mine;
-    held.unlock();
-    const landing at_end{*this, key, mine};
-    return mine->begin(std::forward<F>(f), mutex_);
+    return *run_by(key, std::forward<F>(f), [](const auto&) { return true; });
+  }
+  /// The same, but waits for a call of somebody else only until ctx is cancelled; nothing then. A call of
+  /// its own takes as long as it takes: give ctx to f.
+  template <class F>
+  std::optional<result> run(const context& ctx, const Key& key, F&& f) {
+    return run_by(key, std::forward<F>(f),
+                  [&ctx](const shared_future<Value>& value) { return value.wait(ctx); });
   }
 
   /// The next run() for this key calls its function, even if an earlier call has not returned yet.
@@ -69,6 +65,27 @@ class singleflight {
       return {v, shared};
     }
   };
+
+  // wait(future) is true when it is worth asking for its value.
+  template <class F, class Wait>
+  std::optional<result> run_by(const Key& key, F&& f, Wait&& wait) {
+    std::unique_lock<mutex> held(mutex_);
+    std::shared_ptr<flight>& place = flights_[key];
+    if (place != nullptr) {
+      place->shared = true;
+      const shared_future<Value> value = place->value;
+      held.unlock();
+      if (!wait(value)) {
+        return std::nullopt;
+      }
+      return result{value.get(), true};
+    }
+    const auto mine = std::make_shared<flight>();
+    place = mine;
+    held.unlock();
+    const landing at_end{*this, key, mine};
+    return mine->begin(std::forward<F>(f), mutex_);
+  }
 
   // However the call ends: if by goexit(), those who wait find a broken promise.
   struct landing {

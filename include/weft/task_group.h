@@ -40,6 +40,15 @@ class task_group {
     enter();
     start(std::forward<F>(f));
   }
+  /// Unless ctx is cancelled before there is a place; false then.
+  template <class F>
+  bool run(const context& ctx, F&& f) {
+    if (!enter(ctx)) {
+      return false;
+    }
+    start(std::forward<F>(f));
+    return true;
+  }
   /// Only if a place is free.
   template <class F>
   bool try_run(F&& f) {
@@ -56,12 +65,26 @@ class task_group {
   /// Until all tasks have ended. Rethrows the first exception, once. The group can be used again, but its
   /// context stays cancelled.
   WEFT_EXPORT void wait();
+  /// The same with a limit; false if that came first. The tasks go on then, and the destructor waits.
+  template <class Rep, class Period>
+  bool wait_for(const std::chrono::duration<Rep, Period>& d) {
+    return wait_within(detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool wait_until(const std::chrono::time_point<Clock, Duration>& t) {
+    return detail::attempt_until(t,
+                                 [this](std::int64_t deadline) { return wait_within(deadline); });
+  }
+  bool wait(const context& until) { return wait_within(until); }
 
   /// Asks the tasks to end.
   void cancel() const noexcept { cancel_(nullptr); }
 
  private:
   WEFT_EXPORT void enter();
+  WEFT_EXPORT bool enter(const context& ctx);
+  WEFT_EXPORT bool wait_within(detail::limit l);
+  void finish();
   WEFT_EXPORT bool try_enter();
   WEFT_EXPORT void leave() noexcept;
   WEFT_EXPORT void fail() noexcept;  // by the exception that is being handled

@@ -29,6 +29,7 @@ class jthread;
 namespace detail {
 // What a handle holds is the goroutine itself; it is recycled by whoever joins or detaches it.
 WEFT_EXPORT void join_goroutine(void* goroutine);
+WEFT_EXPORT bool join_goroutine(void* goroutine, limit l);  // false: the limit came first
 WEFT_EXPORT void detach_goroutine(void* goroutine) noexcept;
 WEFT_EXPORT std::uint64_t goroutine_id(void* goroutine) noexcept;
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
@@ -145,6 +146,19 @@ class thread {
     detail::join_goroutine(goroutine_);
     goroutine_ = nullptr;
   }
+  /// With a limit; false if that came first: it is still joinable then. (No overload of join(), whose address
+  /// std programs take.)
+  template <class Rep, class Period>
+  bool join_for(const std::chrono::duration<Rep, Period>& d) {
+    return join_within(detail::deadline_after(d));
+  }
+  template <class Clock, class Duration>
+  bool join_until(const std::chrono::time_point<Clock, Duration>& t) {
+    return detail::attempt_until(t,
+                                 [this](std::int64_t deadline) { return join_within(deadline); });
+  }
+  bool join_until(const context& ctx) { return join_within(ctx); }
+
   void detach() {
     if (!joinable()) {
       detail::throw_thread_error(22 /* EINVAL */);
@@ -159,6 +173,12 @@ class thread {
   static unsigned hardware_concurrency() noexcept { return detail::hardware_concurrency(); }
 
  private:
+  bool join_within(detail::limit l) {
+    const bool joined = detail::join_goroutine(goroutine_, l);
+    goroutine_ = joined ? nullptr : goroutine_;
+    return joined;
+  }
+
   void* goroutine_ = nullptr;
 };
 
@@ -206,6 +226,15 @@ class jthread {
 
   bool joinable() const noexcept { return thread_.joinable(); }
   void join() { thread_.join(); }
+  /// With a limit, as thread's. Nobody is asked to stop.
+  template <class Rep, class Period>
+  bool join_for(const std::chrono::duration<Rep, Period>& d) {
+    return thread_.join_for(d);
+  }
+  template <class Limit>
+  bool join_until(const Limit& t) {
+    return thread_.join_until(t);
+  }
   void detach() { thread_.detach(); }
   id get_id() const noexcept { return thread_.get_id(); }
   native_handle_type native_handle() { return thread_.native_handle(); }

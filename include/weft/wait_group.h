@@ -33,12 +33,16 @@ class wait_group {
   /// The same, but not for longer than d, or beyond t. False: the counter was not zero by then.
   template <class Rep, class Period>
   bool wait_for(const std::chrono::duration<Rep, Period>& d) {
-    return wait_until(detail::deadline_after(d));
+    return wait_within(detail::deadline_after(d));
   }
   template <class Clock, class Duration>
   bool wait_until(const std::chrono::time_point<Clock, Duration>& t) {
-    return detail::attempt_until(t, [this](std::int64_t deadline) { return wait_until(deadline); });
+    return detail::attempt_until(t,
+                                 [this](std::int64_t deadline) { return wait_within(deadline); });
   }
+
+  /// Until ctx is cancelled; false if that came first.
+  bool wait(const context& ctx) { return wait_within(ctx); }
 
   /// add(1), and a goroutine that runs f and then calls done(), also when it ends by goexit(). If f
   /// throws, that is a panic as ever.
@@ -61,7 +65,7 @@ class wait_group {
   }
 
  private:
-  WEFT_EXPORT bool wait_until(std::int64_t deadline);
+  WEFT_EXPORT bool wait_within(detail::limit l);
 
   // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros.
   [[maybe_unused]] std::uint64_t state_ = 0;

@@ -6,6 +6,7 @@
 //
 //     enlist:   null ──CAS──► waiter        (refused when already done)
 //     abandon:  null ──CAS──► abandoned     (refused when already done)
+//     retract:  waiter ──CAS──► null        (refused when already done)
 //     complete: null | waiter | abandoned ──exchange──► done; a waiter found there is the caller's to
 //               wake, an abandoned object is the caller's to clean up
 //
@@ -41,6 +42,15 @@ class completion {
     // order: CP2 release publishes *w to complete(). Relaxed on failure: done() acquires
     return word_.compare_exchange_strong(expected, w, WEFT_COMMIT_ORDER(CP2, release),
                                          WEFT_ORDER(CP0, relaxed));
+  }
+
+  // The waiter does not want to wait any longer. False: it has ended, and complete() has returned w: whoever
+  // called that still has it, unless told otherwise (gmp/limited_waiter.h).
+  [[nodiscard]] bool retract(Waiter* w) {
+    // order: CP0 relaxed: nobody has seen the waiter, and nothing is published
+    return word_.compare_exchange_strong(w, nullptr, WEFT_ORDER(CP0, relaxed),
+                                         WEFT_ORDER(CP0, relaxed)) ||
+           WEFT_MUTANT("retracted-too-late");
   }
 
   // Nobody will wait. False: it has ended already, and what is left is the caller's.

@@ -6,6 +6,9 @@
 // registered first. A hook may register others, for which the same holds. Plain threads run theirs when
 // they end, after C++ has destroyed their thread_locals; at exit() of the process they do not run.
 //
+// The lists have one user each, so there is nothing atomic here: what a hook publishes, it publishes by
+// means of its own (a future's gate, a mutex).
+//
 // X1: as long as a value of its own is left, nothing is published. Otherwise whoever was told takes away
 //     what the value's destructor uses.
 #pragma once

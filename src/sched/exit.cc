@@ -14,6 +14,7 @@
 
 #include "base/fatal.h"
 #include "fiber/unwind.h"
+#include "gmp/limited_waiter.h"
 #include "sched/at_exit.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
@@ -35,6 +36,10 @@ void announce_end(M* mp, P* pp, G* gp) {
   }
   if (gp->ended.abandoned(w)) {
     g_free_put(pp, gp);
+    return;
+  }
+  w = whom_to_wake(w);
+  if (w == nullptr) {
     return;
   }
   G* joiner = w->gp;

@@ -1,14 +1,15 @@
 // weft::barrier over its core.
 #include <weft/barrier.h>
 
-#include "sched/park.h"
 #include "sync/barrier_core.h"
+#include "sync/context_node.h"
+#include "sync/count_gate.h"
 
 namespace weft::detail {
 
 namespace {
 
-using core = rt::barrier_core<rt::waiter>;
+using core = rt::barrier_core<rt::waiter, rt::sleeper>;
 static_assert(sizeof(core) == sizeof(barrier) && alignof(core) == alignof(barrier));
 
 core& core_of(const barrier* self) { return *reinterpret_cast<core*>(const_cast<barrier*>(self)); }
@@ -31,16 +32,8 @@ barrier::arrival barrier::arrive(std::ptrdiff_t n, bool drop) {
 }
 
 void barrier::begin_next() {
-  rt::waiter* list = nullptr;
-  for (rt::waiter* next = core_of(this).begin_next(); rt::waiter* w = next;) {
-    next = w->next;
-    w->next = list;
-    list = w;
-  }
-  while (rt::waiter* w = list) {
-    list = w->next;
-    rt::wake(w);
-  }
+  const core::waiting all = core_of(this).begin_next();
+  rt::wake_all(all.wake, all.rouse);
 }
 
 void barrier::wait(std::uint32_t phase) const {
@@ -50,6 +43,25 @@ void barrier::wait(std::uint32_t phase) const {
     rt::waiter w;
     rt::block(w, commit, &my, c.address(), rt::wait_reason::barrier_wait);
   }
+}
+
+bool barrier::wait(std::uint32_t phase, limit until) const {
+  const rt::wait_limit l = rt::limit_of(until);
+  if (l.none()) {
+    wait(phase);
+    return true;
+  }
+  constexpr auto kReason = rt::wait_reason::barrier_wait;
+  core& c = core_of(this);
+  rt::sleeper n;
+  if (c.passed(phase) || !c.push_limited(&n, phase) || rt::sleep_until(n, kReason, l)) {
+    return true;
+  }
+  if (c.give_up(&n)) {
+    return false;
+  }
+  rt::settle(n, kReason);
+  return true;
 }
 
 }  // namespace weft::detail

@@ -1,11 +1,13 @@
 // The barrier's protocol: phases that everybody must reach.
 //
-//   state: │ phase, 31 bits │ lock, 1 bit │ pending, 32 bits │       list: guarded by the lock bit
+//   state: │ phase, 31 bits │ lock, 1 bit │ pending, 32 bits │       lists: guarded by the lock bit
 //   expected: how many the next phase waits for; falls when somebody drops out
 //
 // Who brings `pending` to zero completes the phase: until it says so, nobody else may arrive, so it
 // owns everything but the list, to which waiters may still come. It runs the user's function without
-// any lock, and then, in one step, begins the next phase and lets go of the list it has taken out.
+// any lock, and then, in one step, begins the next phase and lets go of the lists it has taken out.
+// Those who wait with a limit have a list of their own, from which one may leave (sleeper.h); they have
+// arrived all the same.
 //
 // B1: after that step the object is not touched: those who waited may destroy it.
 // BA1: arrive → the completion of the phase → return of wait. BA2: the lock bit.
@@ -14,10 +16,11 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "sync/wait_list.h"
 
 namespace weft::rt {
 
-template <class Waiter>
+template <class Waiter, class Sleeper>
 class barrier_core {
  public:
   constexpr explicit barrier_core(std::uint32_t expected) : state_(expected), expected_(expected) {}
@@ -44,41 +47,55 @@ class barrier_core {
 
   // In the commit of a park. False: the phase is over, and nobody has seen w.
   [[nodiscard]] bool push(Waiter* w, std::uint32_t token) {
-    for (;;) {
-      // order: BA1 acquire, in case there is nothing to wait for
-      std::uint64_t s = state_.load(WEFT_ORDER(BA1, acquire));
-      if (phase(s) != token) {
-        return false;
-      }
-      // order: BA2 acquire pairs with whoever dropped the bit
-      if ((s & kLock) == 0 && state_.compare_exchange_strong(s, s | kLock, WEFT_ORDER(BA2, acquire),
-                                                             WEFT_ORDER(BA0, relaxed))) {
-        w->next = list_.get();
-        list_.set(w);
-        // order: BA2 release publishes the list to the next holder of the bit
-        state_.fetch_sub(kLock, WEFT_COMMIT_ORDER(BA2, release));
-        return true;
-      }
-      cpu_pause();
+    if (!lock_in(token)) {
+      return false;
     }
+    w->next = list_.get();
+    list_.set(w);
+    // order: BA2 release publishes the list to the next holder of the bit
+    state_.fetch_sub(kLock, WEFT_COMMIT_ORDER(BA2, release));
+    return true;
   }
 
-  // By the completer. Returns those who wait, newest first.
-  [[nodiscard]] Waiter* begin_next() {
-    // order: BA2 acquire pairs with the release in push()
-    std::uint64_t s = state_.fetch_or(kLock, WEFT_ORDER(BA2, acquire));
-    while ((s & kLock) != 0) {
-      cpu_pause();
-      s = state_.fetch_or(kLock, WEFT_ORDER(BA2, acquire));  // order: BA2 as above
+  // The same for one who waits with a limit, on its own stack.
+  [[nodiscard]] bool push_limited(Sleeper* n, std::uint32_t token) {
+    if (!lock_in(token)) {
+      return false;
     }
-    Waiter* waiters = list_.get();
+    limited_.push_back(n);
+    // order: BA2 release publishes the list to the next holder of the bit
+    state_.fetch_sub(kLock, WEFT_ORDER(BA2, release));
+    return true;
+  }
+
+  // Its limit came first. False: the phase is over, and it will be roused.
+  [[nodiscard]] bool give_up(Sleeper* n) {
+    lock();
+    const bool mine = n->linked;
+    if (mine) {
+      limited_.remove(n);
+    }
+    // order: BA2 release publishes the list to the next holder of the bit
+    state_.fetch_sub(kLock, WEFT_ORDER(BA2, release));
+    return mine;
+  }
+
+  struct waiting {
+    Waiter* wake;    // newest first
+    Sleeper* rouse;  // those with a limit, oldest first
+  };
+
+  // By the completer. Returns those who wait.
+  [[nodiscard]] waiting begin_next() {
+    const std::uint64_t s = lock();
+    const waiting all{list_.get(), limited_.release_all()};
     list_.set(nullptr);
     // order: BA0 relaxed: the arrivals that changed it have been acquired
     const std::uint64_t next = expected_.load(WEFT_ORDER(BA0, relaxed));
     const std::uint64_t to = (std::uint64_t{phase(s) + 1} << 33) + next;
     // order: BA1 release pairs with the acquire of those who wait and of the next arrivals
     state_.store(to, WEFT_ORDER(BA1, release));
-    return waiters;
+    return all;
   }
 
   void* address() { return &state_; }
@@ -91,9 +108,35 @@ class barrier_core {
   }
   static constexpr std::uint32_t pending(std::uint64_t s) { return static_cast<std::uint32_t>(s); }
 
+  // False: the phase is over.
+  bool lock_in(std::uint32_t token) {
+    for (;; cpu_pause()) {
+      // order: BA1 acquire, in case there is nothing to wait for
+      std::uint64_t s = state_.load(WEFT_ORDER(BA1, acquire));
+      if (phase(s) != token) {
+        return false;
+      }
+      // order: BA2 acquire pairs with whoever dropped the bit
+      if ((s & kLock) == 0 && state_.compare_exchange_strong(s, s | kLock, WEFT_ORDER(BA2, acquire),
+                                                             WEFT_ORDER(BA0, relaxed))) {
+        return true;
+      }
+    }
+  }
+  std::uint64_t lock() {
+    for (;; cpu_pause()) {
+      // order: BA2 acquire pairs with whoever dropped the bit
+      const std::uint64_t s = state_.fetch_or(kLock, WEFT_ORDER(BA2, acquire));
+      if ((s & kLock) == 0) {
+        return s;
+      }
+    }
+  }
+
   atomic<std::uint64_t> state_;
   atomic<std::uint64_t> expected_;
   cell<Waiter*> list_{};
+  wait_list<Sleeper> limited_;
 };
 
 }  // namespace weft::rt

@@ -5,6 +5,7 @@
 #include "fiber/sanitizer.h"
 #include "sched/at_exit.h"
 #include "sync/cond_core.h"
+#include "sync/context_node.h"
 #include "sync/lock_env.h"
 
 namespace weft::detail {
@@ -82,8 +83,9 @@ void cond::wait(mutex& m) {
   words.lock_adopted(env, n);
 }
 
-bool cond::wait_until(mutex& m, std::int64_t deadline) {
-  if (deadline == rt::kNever) {
+bool cond::wait_until(mutex& m, limit until) {
+  const rt::wait_limit l = rt::limit_of(until);
+  if (l.none()) {
     wait(m);
     return true;
   }
@@ -93,7 +95,7 @@ bool cond::wait_until(mutex& m, std::int64_t deadline) {
   n.mutex = &words;
   c.push(&n, /*limited=*/true);
   unlock(words);
-  if (!sleep_until_notified(c, n, {deadline, nullptr})) {
+  if (!sleep_until_notified(c, n, l)) {
     m.lock();
     return false;
   }
@@ -104,7 +106,7 @@ bool cond::wait_until(mutex& m, std::int64_t deadline) {
 
 // Always with a claim, so that it may leave if the lock's unlock() throws. (Whoever has been notified by
 // then keeps the notification, although he does not return normally: the object may be gone.)
-bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
+bool cond::wait_any(const foreign_lock& l, limit until) {
   core& c = core_of(this);
   sleeper n;
   c.push(&n, /*limited=*/true);
@@ -127,7 +129,7 @@ bool cond::wait_any(const foreign_lock& l, std::int64_t deadline) {
   if (l.cancelled != nullptr && l.cancelled(l.token) && off()) {
     return true;
   }
-  return sleep_until_notified(c, n, {deadline, nullptr});
+  return sleep_until_notified(c, n, rt::limit_of(until));
 }
 
 void cond::quiet_begin() noexcept { rt::tsan_ignore_begin(); }

@@ -7,10 +7,6 @@ namespace weft::detail {
 
 namespace {
 
-rt::wait_limit limit_of(const context& ctx) {
-  return {rt::kNever, rt::source_of(context_access::node(ctx))};
-}
-
 bool publish_nothing(rt::waiter*, void*) { return true; }
 
 // Until the limit. There is nobody else who could end it.
@@ -34,18 +30,18 @@ chan_end end_of(rt::chan_status s) {
 
 chan_end chan_send_with(channel* c, void* value, const context& ctx) {
   if (c == nullptr) {
-    wait_for_limit(rt::wait_reason::chan_send_nil, limit_of(ctx));
+    wait_for_limit(rt::wait_reason::chan_send_nil, rt::limit_of(ctx));
     return chan_end::blocked;
   }
-  return end_of(rt::chan_send_until(c, value, limit_of(ctx)));
+  return end_of(rt::chan_send_until(c, value, rt::limit_of(ctx)));
 }
 
 chan_end chan_recv_with(channel* c, void* to, const context& ctx) {
   if (c == nullptr) {
-    wait_for_limit(rt::wait_reason::chan_receive_nil, limit_of(ctx));
+    wait_for_limit(rt::wait_reason::chan_receive_nil, rt::limit_of(ctx));
     return chan_end::blocked;
   }
-  return end_of(rt::chan_recv_until(c, to, limit_of(ctx)));
+  return end_of(rt::chan_recv_until(c, to, rt::limit_of(ctx)));
 }
 
 std::error_code context_sleep(context_node* n, std::int64_t deadline) {

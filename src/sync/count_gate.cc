@@ -3,10 +3,7 @@
 
 namespace weft::rt {
 
-namespace {
-
-// In the order in which they came.
-[[gnu::noinline]] void wake_all(waiter* newest_first, sleeper* timed) {
+[[gnu::noinline]] void wake_all(waiter* newest_first, sleeper* limited) {
   waiter* list = nullptr;
   while (waiter* w = newest_first) {
     newest_first = w->next;
@@ -17,11 +14,13 @@ namespace {
     list = w->next;
     wake(w);
   }
-  while (sleeper* n = timed) {
-    timed = n->next;
+  while (sleeper* n = limited) {
+    limited = n->next;
     rouse(n);
   }
 }
+
+namespace {
 
 bool commit(waiter* w, void* gate) { return static_cast<count_gate*>(gate)->push(w); }
 

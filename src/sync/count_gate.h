@@ -11,6 +11,9 @@ namespace weft::rt {
 
 using count_gate = wait_group_core<waiter, sleeper>;
 
+// Lets them go on, in the order in which they came: waiters are linked newest first, sleepers oldest first.
+void wake_all(waiter* newest_first, sleeper* limited);
+
 // False: the counter would fall below zero; nothing has changed. After true the gate may be gone.
 [[nodiscard]] bool add(count_gate& gate, std::int32_t n);
 

@@ -1,17 +1,25 @@
 // The untyped part of futures: who may store a result, and waiting for it.
 //
-// The result is published by a gate that counts to one (sync/wait_group_core.h). Whoever publishes
-// touches the state no more unless it holds a reference; the last reference destroys it.
+// Who may do what is decided in sync/future_core.h; the result is published by a gate that counts to one
+// (sync/wait_group_core.h).
 #include <weft/detail/future_state.h>
 
 #include "sched/at_exit.h"
+#include "sync/context_node.h"
 #include "sync/count_gate.h"
+#include "sync/future_core.h"
 
 namespace weft::detail {
 
 namespace {
 
 using rt::count_gate;
+
+template <class Storage>
+rt::future_core& core_of(Storage* storage) {
+  static_assert(sizeof(rt::future_core) == sizeof(Storage));
+  return *reinterpret_cast<rt::future_core*>(storage);
+}
 
 count_gate& gate_of(std::uint64_t* storage) { return *reinterpret_cast<count_gate*>(storage); }
 static_assert(sizeof(count_gate) == sizeof(std::uint64_t) + 3 * sizeof(void*));
@@ -32,8 +40,7 @@ void publish_now(rt::exit_hook* h) {
 }  // namespace
 
 void future_state::release() noexcept {
-  // order: acq_rel: what others did with the state precedes its end
-  if (__atomic_sub_fetch(&refs_, 1, __ATOMIC_ACQ_REL) != 0) {
+  if (!core_of(&core_).release()) {
     return;
   }
   if (joins_) {
@@ -43,15 +50,12 @@ void future_state::release() noexcept {
 }
 
 void future_state::claim() {
-  // order: acquire pairs with unclaim(); the result itself is published by the gate
-  if (__atomic_exchange_n(&claimed_, true, __ATOMIC_ACQUIRE)) {
+  if (!core_of(&core_).claim()) {
     fail(std::future_errc::promise_already_satisfied);
   }
 }
 
-void future_state::unclaim() noexcept {
-  __atomic_store_n(&claimed_, false, __ATOMIC_RELEASE);  // order: to the next one's claim
-}
+void future_state::unclaim() noexcept { core_of(&core_).unclaim(); }
 
 void future_state::publish() noexcept { static_cast<void>(rt::add(gate_of(&gate_), -1)); }
 
@@ -64,7 +68,7 @@ void future_state::publish_at_exit() {
 }
 
 void future_state::abandon() noexcept {
-  if (__atomic_exchange_n(&claimed_, true, __ATOMIC_ACQUIRE)) {  // order: as in claim()
+  if (!core_of(&core_).claim()) {
     return;
   }
   store(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));
@@ -72,15 +76,14 @@ void future_state::abandon() noexcept {
 }
 
 void future_state::retrieve() {
-  if (__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: relaxed, only elects
+  if (!core_of(&core_).retrieve()) {
     fail(std::future_errc::future_already_retrieved);
   }
 }
 
 // The first one runs it, the others wait for that.
 void future_state::run_deferred() {
-  if (deferred_ &&
-      !__atomic_exchange_n(&retrieved_, true, __ATOMIC_RELAXED)) {  // order: only elects
+  if (deferred_ && core_of(&core_).retrieve()) {
     methods_->run_deferred(this);
   }
 }
@@ -88,6 +91,11 @@ void future_state::run_deferred() {
 void future_state::wait() {
   run_deferred();
   rt::wait(gate_of(&gate_), rt::wait_reason::future_wait);
+}
+
+bool future_state::wait(const context& ctx) {
+  run_deferred();
+  return rt::wait_until(gate_of(&gate_), rt::wait_reason::future_wait, rt::limit_of(ctx));
 }
 
 std::future_status future_state::wait_until(std::int64_t deadline) {

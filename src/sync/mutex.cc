@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "os/clock.h"
 #include "sched/sched_api.h"
+#include "sync/context_node.h"
 #include "sync/lock_env.h"
 
 namespace weft::rt {
@@ -78,8 +79,8 @@ bool mutex::try_lock_slow() { return rt::words_of(*this).try_lock(); }
 
 namespace detail {
 
-bool lock_until(mutex& m, std::int64_t deadline) {
-  return rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), {deadline, nullptr});
+bool lock_until(mutex& m, limit l) {
+  return rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), rt::limit_of(l));
 }
 
 void throw_too_recursive() {

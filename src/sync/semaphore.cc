@@ -1,6 +1,7 @@
 // weft::counting_semaphore over its core.
 #include <weft/semaphore.h>
 
+#include "sync/context_node.h"
 #include "sync/sema_core.h"
 #include "sync/sleeper.h"
 
@@ -18,14 +19,14 @@ core& core_of(semaphore* self) { return *reinterpret_cast<core*>(self); }
 
 bool semaphore::try_acquire() noexcept { return core_of(this).try_acquire(); }
 
-bool semaphore::acquire_until(std::int64_t deadline) {
+bool semaphore::acquire_until(limit l) {
   core& c = core_of(this);
   sleeper n;
   if (c.try_acquire() || !c.enlist(n)) {
     return true;
   }
   constexpr auto kReason = rt::wait_reason::semacquire;
-  if (rt::sleep_until(n, kReason, {deadline, nullptr})) {
+  if (rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
   if (c.give_up(n)) {

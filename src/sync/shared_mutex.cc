@@ -2,6 +2,7 @@
 #include <weft/shared_mutex.h>
 
 #include "base/fatal.h"
+#include "sync/context_node.h"
 #include "sync/lock_env.h"
 #include "sync/shared_mutex_core.h"
 
@@ -40,14 +41,14 @@ bool spin_for(Try&& attempt) {
 bool shared_mutex::try_lock() { return core_of(this).try_lock(); }
 bool shared_mutex::try_lock_shared() { return core_of(this).try_lock_shared(); }
 
-bool shared_mutex::lock_until(std::int64_t deadline) {
+bool shared_mutex::lock_until(detail::limit l) {
   core& c = core_of(this);
   if (c.try_lock() || spin_for([&c] { return c.try_lock(); })) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock;
   sleeper n;
-  if (!c.enlist(n) || rt::sleep_until(n, kReason, {deadline, nullptr})) {
+  if (!c.enlist(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
   const core::gave_up out = c.give_up(n);
@@ -58,14 +59,14 @@ bool shared_mutex::lock_until(std::int64_t deadline) {
   return !out.mine;
 }
 
-bool shared_mutex::lock_shared_until(std::int64_t deadline) {
+bool shared_mutex::lock_shared_until(detail::limit l) {
   core& c = core_of(this);
   if (c.try_lock_shared() || spin_for([&c] { return c.try_lock_shared(); })) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock_shared;
   sleeper n;
-  if (!c.enlist_shared(n) || rt::sleep_until(n, kReason, {deadline, nullptr})) {
+  if (!c.enlist_shared(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
   if (c.give_up_shared(n)) {

@@ -190,13 +190,9 @@ class shared_mutex_core {
     if (n == 0) {
       return nullptr;
     }
-    wait_list<Node> all = readers_.take_all();
-    for (Node* p = all.front(); p != nullptr; p = p->next) {
-      p->linked = false;
-    }
     readers_waiting_.set(0);
     delta += n * kReader - kReadersWait;
-    return all.front();
+    return readers_.release_all();
   }
 
   // A writer leaves, and somebody waits. While it holds the queue bit, too, nobody changes the word.

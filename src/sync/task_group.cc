@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "fiber/unwind.h"
+#include "sync/context_node.h"
 #include "sync/count_gate.h"
 
 namespace weft {
@@ -16,6 +17,8 @@ rt::atomic<unsigned>& shared(unsigned& flag) {
   static_assert(sizeof(rt::atomic<unsigned>) == sizeof(unsigned));
   return *reinterpret_cast<rt::atomic<unsigned>*>(&flag);
 }
+
+rt::count_gate& gate_of(wait_group* tasks) { return *reinterpret_cast<rt::count_gate*>(tasks); }
 
 }  // namespace
 
@@ -36,7 +39,7 @@ task_group::~task_group() {
 }
 
 void task_group::set_limit(int n) {
-  if (const std::int32_t active = reinterpret_cast<rt::count_gate&>(tasks_).pending()) {
+  if (const std::int32_t active = gate_of(&tasks_).pending()) {
     throw panic_error("errgroup: modify limit while " + std::to_string(active) +
                       " goroutines in the group are still active");
   }
@@ -49,6 +52,14 @@ void task_group::enter() {
     places_.send(unit{});
   }
   tasks_.add(1);
+}
+
+bool task_group::enter(const context& ctx) {
+  if (limit_ >= 0 && !places_.send(unit{}, ctx)) {
+    return false;
+  }
+  tasks_.add(1);
+  return true;
 }
 
 bool task_group::try_enter() {
@@ -79,6 +90,19 @@ void task_group::fail() noexcept {
 
 void task_group::wait() {
   tasks_.wait();
+  finish();
+}
+
+bool task_group::wait_within(detail::limit l) {
+  if (!rt::wait_until(gate_of(&tasks_), rt::wait_reason::wait_group_wait, rt::limit_of(l))) {
+    return false;
+  }
+  finish();
+  return true;
+}
+
+// All tasks have ended.
+void task_group::finish() {
   cancel();
   if (std::exception_ptr e = std::exchange(first_, nullptr)) {
     shared(failed_).store(0, WEFT_ORDER(TG0, relaxed));  // order: relaxed, no task is left

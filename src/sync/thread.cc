@@ -8,16 +8,44 @@
 #include <weft/thread.h>
 
 #include "base/fatal.h"
+#include "gmp/limited_waiter.h"
 #include "os/process.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
 #include "sched/staying.h"
+#include "sync/context_node.h"
 
 namespace weft::rt {
 
 namespace {
 
 bool enlist(waiter* w, void* gp) { return static_cast<G*>(gp)->ended.enlist(w); }
+
+using joiner = limited_waiter<waiter>;
+
+bool enlist_dropped(waiter* w, void* j) { return static_cast<joiner*>(j)->dropped.enlist(w); }
+
+// False: the limit came first. Never in place: a child that runs on this stack cannot be left behind.
+bool wait_for_end(G* gp, const wait_limit& limit) {
+  while (!gp->ended.done()) {
+    wait_claim claim;
+    joiner j;
+    j.claim = &claim;
+    const wait_end end =
+        block_until(j, enlist, gp, gp->ended.address(), wait_reason::thread_join, limit);
+    if (end == wait_end::woken) {
+      continue;
+    }
+    if (gp->ended.retract(&j)) {
+      return false;
+    }
+    while (!j.dropped.done()) {
+      waiter w;
+      block(w, enlist_dropped, &j, j.dropped.address(), wait_reason::thread_join);
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -27,7 +55,9 @@ namespace weft::detail {
 
 using rt::G;
 
-void join_goroutine(void* goroutine) {
+namespace {
+
+G* joinable(void* goroutine) {
   auto* gp = static_cast<G*>(goroutine);
   if (gp == nullptr) {
     throw_thread_error(EINVAL);
@@ -35,6 +65,22 @@ void join_goroutine(void* goroutine) {
   if (gp == rt::current_goroutine()) {
     throw_thread_error(EDEADLK);
   }
+  return gp;
+}
+
+}  // namespace
+
+bool join_goroutine(void* goroutine, limit l) {
+  G* gp = joinable(goroutine);
+  if (!rt::wait_for_end(gp, rt::limit_of(l))) {
+    return false;
+  }
+  rt::g_recycle(gp);
+  return true;
+}
+
+void join_goroutine(void* goroutine) {
+  G* gp = joinable(goroutine);
   while (!gp->ended.done() && !rt::run_in_place(gp)) {
     rt::waiter w;
     rt::block(w, rt::enlist, gp, gp->ended.address(), rt::wait_reason::thread_join);

@@ -4,6 +4,7 @@
 #include <weft/wait_group.h>
 
 #include "base/fatal.h"
+#include "sync/context_node.h"
 #include "sync/count_gate.h"
 
 namespace weft {
@@ -33,8 +34,8 @@ void wait_group::wait() {
   asm volatile("");  // no tail call: reports of deadlocks shall name this function
 }
 
-bool wait_group::wait_until(std::int64_t deadline) {
-  return rt::wait_until(gate_of(this), rt::wait_reason::wait_group_wait, {deadline, nullptr});
+bool wait_group::wait_within(detail::limit l) {
+  return rt::wait_until(gate_of(this), rt::wait_reason::wait_group_wait, rt::limit_of(l));
 }
 
 void latch::count_down(std::ptrdiff_t n) {
@@ -46,5 +47,9 @@ void latch::count_down(std::ptrdiff_t n) {
 bool latch::try_wait() const noexcept { return gate_of(this).zero(); }
 
 void latch::wait() const { rt::wait(gate_of(this), rt::wait_reason::latch_wait); }
+
+bool latch::wait_within(detail::limit l) const {
+  return rt::wait_until(gate_of(this), rt::wait_reason::latch_wait, rt::limit_of(l));
+}
 
 }  // namespace weft

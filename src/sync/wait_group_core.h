@@ -174,12 +174,7 @@ class wait_group_core {
 
   void take_all() {
     list_.set(nullptr);
-    while (!timed_.empty()) {
-      Sleeper* n = timed_.front();
-      Sleeper* next = n->next;
-      timed_.remove(n);
-      n->next = next;  // still linked for whoever rouses them
-    }
+    timed_.release_all();
   }
   void put_back(Waiter* waiters, Sleeper* timed) {
     list_.set(waiters);

@@ -63,6 +63,17 @@ class wait_list {
     return all;
   }
 
+  // The same, for whoever rouses them: linked by `next` only, on no list any more. Null if empty.
+  Node* release_all() {
+    Node* first = head_.get();
+    for (Node* n = first; n != nullptr; n = n->next) {
+      n->linked = false;
+    }
+    head_.set(nullptr);
+    tail_.set(nullptr);
+    return first;
+  }
+
   // Appends all of `from`, in its order.
   void append(wait_list& from) {
     Node* first = from.head_.get();

@@ -1,7 +1,8 @@
 // Exhaustive model of sync/barrier_core.h.
 //
 // Nobody passes before all have arrived and the completion has run; everybody sees what the others did
-// before; who drops out is not waited for; and the last one out may destroy it.
+// before; who drops out is not waited for; who gives up is not forgotten and not roused; and the last one
+// out may destroy it.
 #include <gtest/gtest.h>
 #include <memory>
 
@@ -16,11 +17,12 @@ struct waiter {
   rt::note event;
 };
 
-using core = rt::barrier_core<waiter>;
+using core = rt::barrier_core<waiter, sleeper>;
 
 struct state {
   core b;
   waiter w[3][2];
+  sleeper limited[3];
   rt::cell<int> part[3];
   rt::cell<int> completed;
   int out = 0;
@@ -31,8 +33,13 @@ struct state {
     const core::arrival a = b.arrive(1, drop ? 1 : 0);
     if (a.completes) {
       completed.set(completed.get() + 1);
-      for (waiter* next = b.begin_next(); waiter* p = next;) {
-        next = p->next;
+      core::waiting all = b.begin_next();
+      while (waiter* p = all.wake) {
+        all.wake = p->next;
+        p->event.wake();
+      }
+      while (sleeper* p = all.rouse) {
+        all.rouse = p->next;
         p->event.wake();
       }
     }
@@ -41,6 +48,17 @@ struct state {
   void meet(int i, int phase) {
     const std::uint32_t token = arrive(false);
     if (!b.passed(token) && b.push(&w[i][phase], token)) w[i][phase].event.sleep();
+  }
+  // With a limit that may come at any time; then once more without.
+  void meet_hurriedly(int i) {
+    const std::uint32_t token = arrive(false);
+    sleeper& n = limited[i];
+    if (b.passed(token) || !b.push_limited(&n, token) || n.event.sleep_for(1)) return;
+    if (!b.give_up(&n)) {
+      n.event.sleep();
+    } else if (b.push(&w[i][0], token)) {
+      w[i][0].event.sleep();
+    }
   }
 };
 
@@ -72,6 +90,22 @@ void three(world& w) {
   }
 }
 
+void hurry(world& w, int parties, int hurried) {
+  auto* s = w.make<state>(parties);
+  static const char* const kNames[] = {"t0", "t1", "t2"};
+  for (int i = 0; i < parties; ++i) {
+    w.thread(kNames[i], [=] {
+      s->part[i].set(1);
+      i < hurried ? s->meet_hurriedly(i) : s->meet(i, 0);
+      for (int k = 0; k < parties; ++k) check(s->part[k].get() == 1, "passed before all came");
+      check(s->completed.get() == 1, "passed before the completion");
+      if (++s->out == parties) std::destroy_at(&s->b);
+    });
+  }
+}
+void one_hurries(world& w) { hurry(w, 2, 1); }
+void two_hurry(world& w) { hurry(w, 3, 2); }
+
 void dropping_out(world& w) {
   auto* s = w.make<state>(2);
   w.thread("leaver", [=] {
@@ -93,6 +127,8 @@ const protocol kProtocol{
     {
         {"two phases", {.preemptions = 3}, two_phases},
         {"three", {.preemptions = 2, .old_loads = 1}, three},
+        {"one hurries", {.preemptions = 3}, one_hurries},
+        {"two hurry", {.preemptions = 2, .old_loads = 1}, two_hurry},
         {"dropping out", {.preemptions = 3}, dropping_out},
     },
 };

@@ -1,5 +1,5 @@
 // Exhaustive model of gmp/completion.h, the event behind joining: park and ready, threads, handles
-// that are dropped.
+// that are dropped; and of gmp/limited_waiter.h, joins that give up.
 //
 // Who waits sees the results, whether he came early or late. A parked goroutine goes on exactly once,
 // on one M at a time. Of a dropped handle and the end of its goroutine exactly one frees the record.
@@ -9,6 +9,8 @@
 
 #include "base/note.h"
 #include "gmp/completion.h"
+#include "gmp/limited_waiter.h"
+#include "gmp/wait_claim.h"
 #include "model/protocol.h"
 
 namespace weft::model {
@@ -22,7 +24,13 @@ struct joiner {
 
 struct waiter {
   rt::cell<joiner*> gp;
+  rt::cell<rt::wait_claim*> claim;
   rt::futex_note event;  // of a plain thread: the real one
+
+  bool take() {
+    rt::wait_claim* c = claim.get();
+    return c == nullptr || c->take();
+  }
 };
 
 struct state {
@@ -105,14 +113,72 @@ void dropped(world& w) {
   w.finally([=] { check(s->recycled == 1, "never freed"); });
 }
 
+// A join with a limit, which may come at any time once the waiter is published; then once more without.
+struct limited {
+  rt::completion<waiter> ended;
+  rt::cell<int> result;
+  rt::note armed;
+  bool in_time = true, by_limit = false, gave_up = false;
+  rt::wait_claim claim;
+  rt::limited_waiter<waiter> j;
+  waiter again, patient;
+
+  void join() {
+    j.claim.set(&claim);
+    const bool enlisted = ended.enlist(&j);
+    in_time = !enlisted;
+    armed.wake();
+    if (enlisted) {
+      j.event.sleep();
+      if (by_limit) give_up();
+    }
+    leave_frame();
+    while (!ended.done()) {
+      check(gave_up, "woken before the end");
+      if (ended.enlist(&patient)) patient.event.sleep();
+    }
+    check(result.get() == 1, "joined before the end");
+  }
+  void give_up() {
+    gave_up = ended.retract(&j);
+    while (!gave_up && !j.dropped.done()) {
+      if (j.dropped.enlist(&again)) again.event.sleep();
+    }
+  }
+  void leave_frame() {
+    std::destroy_at(&j.claim);
+    std::destroy_at(&again.claim);
+  }
+  void limit() {
+    armed.sleep();
+    if (in_time || !claim.take()) return;
+    by_limit = true;
+    j.event.wake();
+  }
+  void finish() {
+    result.set(1);
+    waiter* p = ended.complete();
+    if (p != nullptr) p = rt::whom_to_wake(p);
+    if (p != nullptr) p->event.wake();
+  }
+};
+
+void with_limit(world& w) {
+  auto* s = w.make<limited>();
+  w.thread("joiner", [=] { s->join(); });
+  w.thread("finisher", [=] { s->finish(); });
+  w.thread("limit", [=] { s->limit(); });
+}
+
 const protocol kProtocol{
     "completion",
-    {"gmp/completion.h"},
+    {"gmp/completion.h", "gmp/limited_waiter.h"},
     {},
     {
         {"park and ready", {.preemptions = 4}, park_and_ready},
         {"plain thread", {.preemptions = 4, .spurious = 1}, plain_thread},
         {"dropped", {.preemptions = 4}, dropped},
+        {"with limit", {.preemptions = 3}, with_limit},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

@@ -51,31 +51,7 @@ std::chrono::microseconds some_time(random_source& random) {
   return std::chrono::microseconds(random.below(60));
 }
 
-class LockStorm : public weft::test::storm {
- protected:
-  // So many goroutines, and two plain threads, each with a random source of its own.
-  template <class F>
-  void blow(int goroutines, F round) {
-    std::vector<std::thread> threads;
-    for (std::uint64_t t = 0; t < 2; ++t) {
-      threads.emplace_back([this, t, &round] {
-        random_source random(100 + t);
-        while (blowing()) round(random);
-      });
-    }
-    run([&] {
-      weft::wait_group wg;
-      for (int i = 0; i < goroutines; ++i) {
-        wg.go([this, i, &round] {
-          random_source random(static_cast<std::uint64_t>(i));
-          while (blowing()) round(random);
-        });
-      }
-      wg.wait();
-    });
-    for (auto& t : threads) t.join();
-  }
-};
+class LockStorm : public weft::test::storm {};
 
 // The last one of a few who share a mutex destroys it.
 TEST_P(LockStorm, MutexesThatEnd) {

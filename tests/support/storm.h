@@ -5,6 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <weft/wait_group.h>
 
 #include "support/fixture.h"
 #include "support/seed.h"
@@ -40,6 +44,29 @@ class storm : public over_procs {
       over_.store(true, std::memory_order_relaxed);
     }
     return true;
+  }
+
+  // So many goroutines, and two plain threads, each with a random source of its own, do rounds until it is over.
+  template <class F>
+  void blow(int goroutines, F round) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < 2; ++t) {
+      threads.emplace_back([this, t, &round] {
+        random_source random(100 + t);
+        while (blowing()) round(random);
+      });
+    }
+    run([&] {
+      weft::wait_group wg;
+      for (int i = 0; i < goroutines; ++i) {
+        wg.go([this, i, &round] {
+          random_source random(static_cast<std::uint64_t>(i));
+          while (blowing()) round(random);
+        });
+      }
+      wg.wait();
+    });
+    for (auto& t : threads) t.join();
   }
 
  private:

@@ -1,4 +1,5 @@
-// Durations and time points as nanoseconds of the steady clock, without overflow.
+// Limits of waits: durations and time points as nanoseconds of the steady clock, without overflow; or a
+// context.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,22 @@
 #include <chrono>
 #endif
 
+namespace weft {
+class context;
+}
+
 namespace weft::detail {
 
 inline constexpr std::int64_t kNoDeadline = INT64_MAX;
+
+// How long somebody waits: until a deadline, or until a context is cancelled.
+struct limit {
+  constexpr limit(std::int64_t ns) noexcept : deadline(ns) {}      // NOLINT: implicit
+  constexpr limit(const context& until) noexcept : ctx(&until) {}  // NOLINT: implicit
+
+  std::int64_t deadline = kNoDeadline;
+  const context* ctx = nullptr;  // null: cannot be cancelled
+};
 
 // Rounded up; from 0 to kNoDeadline.
 template <class Rep, class Period>

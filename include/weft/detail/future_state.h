@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 
 namespace weft::detail {
@@ -27,7 +28,8 @@ class future_state {
   future_state& operator=(const future_state&) = delete;
 
   void retain() noexcept {
-    __atomic_fetch_add(&refs_, 1, __ATOMIC_RELAXED);  // order: relaxed, the caller has one already
+    // order: FU0 relaxed, as future_core::retain(): the caller has one already
+    __atomic_fetch_add(&core_.refs, 1, __ATOMIC_RELAXED);
   }
   WEFT_EXPORT void release() noexcept;
 
@@ -45,6 +47,7 @@ class future_state {
   WEFT_EXPORT void retrieve();
 
   WEFT_EXPORT void wait();
+  WEFT_EXPORT bool wait(const context& ctx);
   WEFT_EXPORT std::future_status wait_until(std::int64_t deadline);
   WEFT_EXPORT bool ready() const noexcept;
   // After wait(): rethrows what was stored instead of a value.
@@ -61,9 +64,12 @@ class future_state {
   void run_deferred();
 
   const methods* methods_;
-  std::uint32_t refs_ = 1;
-  bool claimed_ = false;
-  bool retrieved_ = false;
+  // Storage of rt::future_core (src/sync/future_core.h).
+  struct core {
+    std::uint32_t refs = 1;
+    std::uint32_t claimed = 0;
+    std::uint32_t retrieved = 0;
+  } core_;
   bool deferred_ = false;  // runs when somebody waits
   bool joins_ = false;     // async: the last handle waits for the end
   std::exception_ptr error_;
