@@ -64,7 +64,7 @@ WEFT_CHILD(waits_with_a_local) {
 WEFT_CHILD(sleeps_with_a_closure) {
   return weft::run([] {
     weft::go([held = std::make_shared<block>()] {
-      weft::this_thread::sleep_for(std::chrono::hours(1));
+      weft::this_thread::sleep_for(std::chrono::hours(1));  // sleep-ok: to be asleep at the end
       use(held.get());
     });
     weft::gosched();
