@@ -66,7 +66,7 @@ class mutex {
   void unlock() {
     std::uint32_t alone = 1;
     // order: MX1 release, as mutex_core::unlock_fast(); pairs with the next lock
-    if (!__atomic_compare_exchange_n(&state_, &alone, 0u, false, __ATOMIC_RELEASE,
+    if (!__atomic_compare_exchange_n(&state_, &alone, 0u, false, WEFT_HEADER_RELEASE(MX1),
                                      __ATOMIC_RELAXED)) [[unlikely]] {
       unlock_slow();
     }

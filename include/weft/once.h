@@ -31,7 +31,7 @@ class once_flag {
     return __atomic_load_n(&done_, __ATOMIC_ACQUIRE);  // order: pairs with set()
   }
   void set() {
-    __atomic_store_n(&done_, true, __ATOMIC_RELEASE);  // order: pairs with done()
+    __atomic_store_n(&done_, true, WEFT_HEADER_RELEASE(ON1));  // order: ON1 pairs with done()
   }
 
   mutex running_;

@@ -24,6 +24,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/tsan_mutant.h"
+
 #ifdef WEFT_MODEL
 #include "model/explorer.h"
 #define WEFT_TSAN 0
@@ -53,7 +55,12 @@
 #define WEFT_NO_TSAN
 #endif
 
+#ifdef WEFT_TSAN_MUTANTS
+#define WEFT_ORDER(LABEL, ORDER) \
+  (::weft::rt::is_tsan_mutant(#LABEL) ? ::std::memory_order_relaxed : ::std::memory_order_##ORDER)
+#else
 #define WEFT_ORDER(LABEL, ORDER) (::std::memory_order_##ORDER)
+#endif
 #define WEFT_MUTANT(NAME) false
 
 // Orders in the commit of a park. The successor runs it, and to TSan it is another thread than the

@@ -327,7 +327,7 @@ void chan_close(channel* c) {
     throw nil_channel("close of nil channel");
   }
   const rt::unseen here;
-  rt::tsan_release(c->closed_address());
+  rt::tsan_release(c->closed_address(), "CLOSE");
   if (!c->close()) {
     throw closed_channel("close of closed channel");
   }

@@ -92,7 +92,7 @@ class chan_elements {
 
   static void passed(void* slot) {
     tsan_acquire(slot);
-    tsan_release(slot);
+    tsan_release(slot, "SLOT");
   }
 
  private:

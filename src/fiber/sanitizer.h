@@ -195,10 +195,13 @@ inline void asan_unpoison([[maybe_unused]] const void* start,
 }
 
 /// A happens-before edge that TSan cannot see by itself: everything before tsan_release(x) precedes
-/// everything after the tsan_acquire(x) that follows it.
-inline void tsan_release([[maybe_unused]] void* x) noexcept {
+/// everything after the tsan_acquire(x) that follows it. The label is for base/tsan_mutant.h.
+inline void tsan_release([[maybe_unused]] void* x,
+                         [[maybe_unused]] const char* label = "") noexcept {
 #if WEFT_TSAN
-  __tsan_release(x);
+  if (!is_tsan_mutant(label)) {
+    __tsan_release(x);
+  }
 #endif
 }
 inline void tsan_acquire([[maybe_unused]] void* x) noexcept {

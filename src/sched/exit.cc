@@ -147,7 +147,7 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   const belongings owned{self->closure, self->closure_align, self->name};
   forget_name(self);
   free_belongings(owned);
-  tsan_release(self->ended.address());
+  tsan_release(self->ended.address(), "END");
   tsan_release(self->stk.lo);
   M* mp = enter_runtime();
   const departure d = end_here(mp);
@@ -168,7 +168,7 @@ WEFT_NO_TSAN void finish_goexit(void*) {
     forget_name(gp);
     free_belongings(owned);
   }
-  tsan_release(ended);  // for the joiner
+  tsan_release(ended, "END");  // for the joiner
   tsan_release(stack_tag);
 }
 

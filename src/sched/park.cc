@@ -33,7 +33,7 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   if (w.gp != gp) {
     w.gp = gp;  // a wait with a limit has set it, before somebody else could look at it
   }
-  tsan_release(object);
+  tsan_release(object, "PARK");
   if (gp == nullptr) {
     block_thread(w, commit, arg);
     return;
@@ -46,7 +46,7 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
   bool inherit = false;
   G* next = pick_local(mp, mp->p, &inherit);
   mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
-  leave_runtime(mp);
+  leave_runtime(mp, "FIBER");
   tsan_acquire(gp);      // from the waker,
   tsan_acquire(object);  // or from the object, if the commit refused
   if (chaos_seldom(mp)) {
@@ -83,7 +83,7 @@ void gosched() {
   gp->transition<g_status::running, g_status::runnable>();
   leave_stack(mp, gp, leaving::yielded);
   mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
-  leave_runtime(mp);
+  leave_runtime(mp, "FIBER");
 }
 
 }  // namespace weft

@@ -16,7 +16,7 @@ void wake(waiter* w) {
     wake_thread(w);  // by the goroutine itself: its note publishes what we have done so far
     return;
   }
-  tsan_release(gp);
+  tsan_release(gp, "WAKE");
   M* mp = enter_runtime();
   if (mp == nullptr) [[unlikely]] {
     watch_thread_exit();

@@ -13,10 +13,10 @@ WEFT_NO_TSAN M* enter_runtime() noexcept {
   return mp;
 }
 
-WEFT_NO_TSAN void leave_runtime(M* mp) noexcept {
+WEFT_NO_TSAN void leave_runtime(M* mp, const char* label) noexcept {
   if (mp != nullptr) {
     tsan_ignore_end();
-    if (mp->curg != nullptr) {
+    if (mp->curg != nullptr && !is_tsan_mutant(label)) {
       mp->curg->tools.become();
     }
   }

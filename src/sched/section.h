@@ -24,11 +24,11 @@ namespace weft::rt {
 
 #if WEFT_TSAN
 M* enter_runtime() noexcept;
-void leave_runtime(M* mp) noexcept;
+void leave_runtime(M* mp, const char* label = "") noexcept;  // label: base/tsan_mutant.h
 #else
 // Null on plain threads. Runs on: G.
 [[gnu::always_inline]] inline M* enter_runtime() noexcept { return current_m(); }
-[[gnu::always_inline]] inline void leave_runtime(M*) noexcept {}
+[[gnu::always_inline]] inline void leave_runtime(M*, const char* = "") noexcept {}
 #endif
 
 // True on a goroutine's stack, false on plain threads and on g0.

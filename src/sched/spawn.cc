@@ -91,9 +91,21 @@ void spill(P* pp) {
   push_chain_locked(first, n);
 }
 
+// A plain thread has no M whose section it could be in. TSan looks at the lock, but not at the records,
+// as everywhere else (section.h): what an M has written into one on its g0 is known to precede the end
+// of the goroutine, but TSan has seen the goroutine change Ms without an edge between the two.
+class record_section {
+ public:
+  record_section() { tsan_ignore_begin(); }
+  ~record_section() { tsan_ignore_end(); }
+  record_section(const record_section&) = delete;
+  record_section& operator=(const record_section&) = delete;
+};
+
 // For threads without a P.
 G* shared_g_get() {
   {
+    const record_section here;
     const scoped_lock held(sched.gfree_lock);
     if (G* gp = sched.free_gs) {
       sched.free_gs = gp->chain_next;
@@ -110,6 +122,7 @@ G* shared_g_get() {
 }
 
 void shared_g_put(G* gp) {
+  const record_section here;
   gp->schedlink = nullptr;
   const scoped_lock held(sched.gfree_lock);
   push_chain_locked(gp, 1);
@@ -268,7 +281,7 @@ void fill(G* gp, const birth& b, const G* parent) {
 
 // Makes gp runnable on the current P, or through the global queue from a plain thread. [L-1]
 void start(G* gp, const birth& b) {
-  tsan_release(gp);
+  tsan_release(gp, "GO");
   M* mp = enter_runtime();
   fill(gp, b, mp == nullptr ? nullptr : mp->curg);
   P* pp = mp == nullptr ? nullptr : mp->p;

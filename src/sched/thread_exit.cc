@@ -25,6 +25,7 @@
 #include "base/fatal.h"
 #include "os/process.h"
 #include "sched/freeze.h"
+#include "sched/leak_roots.h"
 #include "sched/sched_api.h"
 #include "sched/world.h"
 
@@ -61,6 +62,7 @@ void begin_process_exit() {
     freeze_stragglers();
     wait_for_crash();
   }
+  show_leak_roots();
 }
 
 void thread_ends(void*) {

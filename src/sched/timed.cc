@@ -40,12 +40,12 @@ void end_wait(timed_wait& t, wait_end how) {
   if (mine) {
     t.end = how;
   }
-  tsan_release(static_cast<timer_event*>(&t));  // its owner acquires it in timer_cancel()
+  tsan_release(static_cast<timer_event*>(&t), "WAKE");  // acquired by its owner: timer_cancel()
   if (!mine) {
     return;
   }
   if (gp != nullptr) {
-    tsan_release(gp);
+    tsan_release(gp, "WAKE");
     if (!gp->gate.end(number)) {
       return;
     }

@@ -137,7 +137,7 @@ struct timer_section {
 }  // namespace
 
 void timer_start(timer_event& e) {
-  tsan_release(&e);
+  tsan_release(&e, "ARM");
   const timer_section here;
   if (here.mp == nullptr) {
     ensure_started();

@@ -187,13 +187,13 @@ channel* make_time_channel(std::int64_t due, std::int64_t period) {
     delete t;
     throw;
   }
-  tsan_release(t);
+  tsan_release(t, "ARM");
   return t->c;
 }
 
 bool reset_time_channel(channel* c, std::int64_t due, std::int64_t period) {
   chan_timer& t = timer_of(c->hook);
-  tsan_release(&t);
+  tsan_release(&t, "ARM");
   const unseen here;
   c->lock_staying();
   const bool pending = t.due != 0;

@@ -14,9 +14,8 @@
 #include <weft/select.h>
 #include <weft/wait_group.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
 #include "support/in_turn.h"
+#include "support/edges.h"
 
 extern int chan_order_shared;
 int chan_order_shared = 0;  // visible elsewhere, or the compiler would know its values
@@ -28,7 +27,11 @@ using weft::recv;
 using weft::select;
 using weft::send;
 using weft::test::both;
-using weft::test::run_child;
+using weft::test::edge_case;
+using weft::test::edge_name;
+using weft::test::expect_needed;
+using weft::test::expect_ordered;
+using weft::test::expect_race;
 
 void set() { chan_order_shared = 1; }
 void use() {
@@ -67,7 +70,7 @@ WEFT_CHILD(buffered_send_ordered) { return sends(1, true, kSend, kReceive); }
 WEFT_CHILD(buffered_send_racy) { return sends(1, false, kSend, kReceive); }
 WEFT_CHILD(select_send_ordered) { return sends(0, true, kSelectSend, kSelectReceive); }
 WEFT_CHILD(select_send_racy) { return sends(0, false, kSelectSend, kSelectReceive); }
-WEFT_CHILD(waiting_receiver_ordered) {  // the receiver is there first
+static int to_waiting_receiver(bool in_time) {  // the receiver is there first
   const chan<int> c(1);
   return both(
       [=] {
@@ -75,10 +78,13 @@ WEFT_CHILD(waiting_receiver_ordered) {  // the receiver is there first
         use();
       },
       [=] {
-        set();
+        if (in_time) set();
         c.send(1);
+        if (!in_time) set();
       });
 }
+WEFT_CHILD(waiting_receiver_ordered) { return to_waiting_receiver(true); }
+WEFT_CHILD(waiting_receiver_racy) { return to_waiting_receiver(false); }
 
 // (4) A close happens before a receive that returns because of it.
 static int closes(bool in_time, bool waits) {
@@ -114,18 +120,21 @@ static int receives(std::size_t capacity, Send sends, Receive receives) {
         receives(c);
       });
 }
-WEFT_CHILD(receive_waiting_ordered) {  // the receiver is there first
+static int receive_waits(bool in_time) {  // the receiver is there first
   const chan<int> c;
   return both(
       [=] {
-        set();
+        if (in_time) set();
         c.recv();
+        if (!in_time) set();
       },
       [=] {
         c.send(1);
         use();
       });
 }
+WEFT_CHILD(receive_waiting_ordered) { return receive_waits(true); }
+WEFT_CHILD(receive_waiting_racy) { return receive_waits(false); }
 WEFT_CHILD(receive_ordered) { return receives(0, kSend, kReceive); }
 WEFT_CHILD(receive_racy) { return receives(1, kSend, kReceive); }
 WEFT_CHILD(select_receive_ordered) { return receives(0, kSelectSend, kSelectReceive); }
@@ -146,27 +155,54 @@ static int fills(std::size_t capacity, std::size_t sends) {
 }
 WEFT_CHILD(fill_ordered) { return fills(2, 3); }
 WEFT_CHILD(fill_racy) { return fills(2, 2); }
-// The receiver waited, so that the first value never was in the buffer; it counts all the same.
-WEFT_CHILD(fill_past_a_waiting_receiver_ordered) {
+// The slot is free again when the next one is sent: nobody waits.
+static int reuses(bool in_time) {
   const chan<int> c(1);
+  return both(
+      [=] {
+        c.send(1);
+        weft::gosched();
+        c.send(2);
+        use();
+      },
+      [=] {
+        if (in_time) set();
+        c.recv();
+        if (!in_time) set();
+      });
+}
+WEFT_CHILD(reuse_ordered) { return reuses(true); }
+WEFT_CHILD(reuse_racy) { return reuses(false); }
+// The receiver waited, so that the first value never was in the buffer; it counts all the same.
+static int fills_past(bool in_time) {
+  const chan<int> c(1);
+  const chan<int> over;
   return weft::run(
-      [c] {
+      [=] {
         weft::wait_group wg;
-        wg.go([c] {
-          set();
+        wg.go([=] {
+          if (in_time) set();
           c.recv();
+          if (!in_time) set();
+          over.recv();  // or another one might get its stack, and that is an edge, too
         });
         weft::gosched();
-        wg.go([c] { c.send(1); });
+        wg.go([=] {
+          c.send(1);
+          over.recv();  // likewise
+        });
         weft::gosched();
-        wg.go([c] {
+        wg.go([=] {
           c.send(2);
           use();
+          over.close();
         });
         wg.wait();
       },
       {.max_procs = 1});
 }
+WEFT_CHILD(fill_past_a_waiting_receiver_ordered) { return fills_past(true); }
+WEFT_CHILD(fill_past_a_waiting_receiver_racy) { return fills_past(false); }
 
 // Two senders to one buffered channel are not ordered by it.
 WEFT_CHILD(senders_racy) {
@@ -184,38 +220,22 @@ WEFT_CHILD(senders_racy) {
 
 namespace {
 
-constexpr const char* kReport = "WARNING: ThreadSanitizer: data race";
+constexpr edge_case kEdges[] = {
+    {"send", "PARK"},           {"buffered_send", "SLOT"},
+    {"select_send", "PARK"},    {"waiting_receiver", "WAKE"},
+    {"close", "CLOSE"},         {"close_waiting", "WAKE"},
+    {"receive", "WAKE"},        {"receive_waiting", "PARK"},
+    {"select_receive", "WAKE"}, {"fill", "WAKE"},
+    {"reuse", "SLOT"},          {"fill_past_a_waiting_receiver", "SLOT"},
+};
 
-class ChanOrder : public testing::TestWithParam<const char*> {};
+class ChanOrder : public testing::TestWithParam<edge_case> {};
+TEST_P(ChanOrder, IsWhatWasPromised) { expect_ordered(GetParam().name); }
+TEST_P(ChanOrder, IsNeeded) { expect_needed(GetParam(), "chan_order_shared"); }
+TEST_P(ChanOrder, ItsAbsenceIsReported) { expect_race(GetParam().name); }
+TEST(ChanRace, BetweenSenders) { expect_race("senders"); }
 
-TEST_P(ChanOrder, IsWhatWasPromised) {
-  const std::string name = GetParam();
-  const auto ordered = run_child(name + "_ordered");
-  EXPECT_EQ(ordered.output.find(kReport), std::string::npos) << ordered.output;
-  EXPECT_EQ(ordered.status, 0) << ordered.output;
-}
-
-class ChanRace : public testing::TestWithParam<const char*> {};
-
-TEST_P(ChanRace, IsReported) {
-  if (!WEFT_TEST_TSAN) GTEST_SKIP() << "needs ThreadSanitizer";
-  const auto racy = run_child(std::string(GetParam()) + "_racy");
-  EXPECT_NE(racy.output.find(kReport), std::string::npos) << "the twin has a race that is hidden\n"
-                                                          << racy.output;
-}
-
-std::string plain_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
-
-INSTANTIATE_TEST_SUITE_P(, ChanOrder,
-                         testing::Values("send", "buffered_send", "select_send", "waiting_receiver",
-                                         "close", "close_waiting", "receive", "receive_waiting",
-                                         "select_receive", "fill", "fill_past_a_waiting_receiver"),
-                         plain_name);
-INSTANTIATE_TEST_SUITE_P(, ChanRace,
-                         testing::Values("send", "buffered_send", "select_send", "close",
-                                         "close_waiting", "receive", "select_receive", "fill",
-                                         "senders"),
-                         plain_name);
+INSTANTIATE_TEST_SUITE_P(, ChanOrder, testing::ValuesIn(kEdges), edge_name);
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 
 #include <weft/barrier.h>
 #include <weft/condition_variable.h>
+#include <weft/context.h>
 #include <weft/future.h>
 #include <weft/go.h>
 #include <weft/latch.h>
@@ -23,9 +24,8 @@
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
 #include "support/in_turn.h"
+#include "support/edges.h"
 
 extern long sync_order_shared;
 long sync_order_shared = 0;  // visible elsewhere, or the compiler would know its values
@@ -33,7 +33,11 @@ long sync_order_shared = 0;  // visible elsewhere, or the compiler would know it
 namespace {
 
 using weft::test::both;
-using weft::test::run_child;
+using weft::test::edge_case;
+using weft::test::edge_name;
+using weft::test::expect_needed;
+using weft::test::expect_ordered;
+using weft::test::expect_race;
 
 void set() { sync_order_shared = 1; }
 void use() {
@@ -227,13 +231,13 @@ WEFT_EDGE(future, {
   weft::promise<int> p;
   auto f = p.get_future();
   return edge(
-      in_time, [&] { p.set_value(1); }, [&] { f.get(); });
+      in_time, [&] { p.set_value(1); }, [&] { f.wait(); });
 })
 WEFT_EDGE(future_waited, {
   weft::promise<int> p;
   auto f = p.get_future();
   return waited_edge(
-      in_time, [&] { p.set_value(1); }, [&] { f.get(); });
+      in_time, [&] { p.set_value(1); }, [&] { f.wait(); });
 })
 
 // (9) A try_lock that fails orders nothing.
@@ -270,38 +274,111 @@ WEFT_CHILD(join_racy) {
       {.max_procs = 1});
 }
 
+// (1) go → the start of the goroutine
+static int goes(bool in_time) {
+  return weft::run(
+      [=] {
+        if (in_time) set();
+        weft::go(use);
+        if (!in_time) set();
+        weft::gosched();
+      },
+      {.max_procs = 1});
+}
+WEFT_CHILD(go_ordered) { return goes(true); }
+WEFT_CHILD(go_racy) { return goes(false); }
+// (17) what precedes a park precedes what follows it, and what others do meanwhile is ordered by nothing
+static int parks(bool alone) {
+  return both(
+      [=] {
+        set();
+        weft::gosched();
+        use();
+      },
+      [=] {
+        if (!alone) use();
+      });
+}
+WEFT_CHILD(park_ordered) { return parks(true); }
+WEFT_CHILD(park_racy) { return parks(false); }
+// (16) cancel → who sees it: by done, by err, by a wait that ends, in an after_func
+WEFT_EDGE(cancel_done, {
+  auto [ctx, cancel] = weft::with_cancel(weft::context());
+  const auto done = ctx.done();
+  return edge(in_time, cancel, [&] { done.recv(); });
+})
+WEFT_EDGE(cancel_done_waited, {
+  auto [ctx, cancel] = weft::with_cancel(weft::context());
+  const auto done = ctx.done();
+  return waited_edge(in_time, cancel, [&] { done.recv(); });
+})
+WEFT_EDGE(cancel_error, {
+  auto [ctx, cancel] = weft::with_cancel(weft::context());
+  return edge(in_time, cancel, [&c = ctx] {
+    if (!c.err()) std::abort();
+  });
+})
+WEFT_EDGE(cancel_sleep, {
+  auto [ctx, cancel] = weft::with_cancel(weft::context());
+  return waited_edge(in_time, cancel, [&c = ctx] { weft::sleep_for(c, std::chrono::hours(1)); });
+})
+static int calls_after(bool in_time) {
+  return weft::run(
+      [=] {
+        auto [ctx, cancel] = weft::with_cancel(weft::context());
+        weft::after_func(ctx, use);
+        if (in_time) set();
+        cancel();
+        if (!in_time) set();
+        weft::gosched();
+      },
+      {.max_procs = 1});
+}
+WEFT_CHILD(cancel_after_func_ordered) { return calls_after(true); }
+WEFT_CHILD(cancel_after_func_racy) { return calls_after(false); }
+
 namespace {
 
-constexpr const char* kReport = "WARNING: ThreadSanitizer: data race";
+constexpr edge_case kEdges[] = {
+    {"mutex", "MX*"},
+    {"mutex_waited", "MX*,CP*,WAKE"},
+    {"timed_mutex_waited", "MX*,CP*,WAKE"},
+    {"try_lock", "MX*"},
+    {"shared_mutex_read", "RX*"},
+    {"shared_mutex_read_waited", "RX*,CP*,WAKE"},
+    {"shared_mutex_write", "RX*"},
+    {"shared_mutex_write_waited", "RX*,CP*,WAKE"},
+    {"once", "ON1,MX*"},
+    {"wait_group", "WG*"},
+    {"wait_group_waited", "WG*,CP*,WAKE"},
+    {"wait_group_limited", "WG*,CP*,WAKE"},
+    {"notify_one", "CV*,CP*,WAKE"},
+    {"notify_all", "CV*,CP*,WAKE"},
+    {"condition_variable", "CV*,MX*,CP*,WAKE"},
+    {"pool", "PL*"},
+    {"semaphore", "SE*"},
+    {"semaphore_waited", "SE*,CP*,WAKE"},
+    {"latch", "WG*,CP*,WAKE"},
+    {"barrier", "BA*,CP*,WAKE"},
+    {"future", "WG*"},
+    {"future_waited", "WG*,CP*,WAKE"},
+    {"join", "END,CP*"},
+    {"go", "GO"},
+    {"park", "FIBER"},
+    {"cancel_done", "CLOSE"},
+    {"cancel_done_waited", "WAKE"},
+    {"cancel_error", "CN*,CX*,LK*"},
+    {"cancel_sleep", "CN*,CX*,LK*,WAKE"},
+    {"cancel_after_func", "GO"},
+};
 
-class SyncOrder : public testing::TestWithParam<const char*> {};
+class SyncOrder : public testing::TestWithParam<edge_case> {};
+TEST_P(SyncOrder, IsWhatWasPromised) { expect_ordered(GetParam().name); }
+TEST_P(SyncOrder, IsNeeded) { expect_needed(GetParam(), "sync_order_shared"); }
+TEST_P(SyncOrder, ItsAbsenceIsReported) { expect_race(GetParam().name); }
+TEST(SyncRace, FailedTryLock) { expect_race("failed_try_lock"); }
 
-TEST_P(SyncOrder, IsWhatWasPromised) {
-  const auto ordered = run_child(std::string(GetParam()) + "_ordered");
-  EXPECT_EQ(ordered.output.find(kReport), std::string::npos) << ordered.output;
-  EXPECT_EQ(ordered.status, 0) << ordered.output;
-}
-
-class SyncRace : public testing::TestWithParam<const char*> {};
-
-TEST_P(SyncRace, IsReported) {
-  if (!WEFT_TEST_TSAN) GTEST_SKIP() << "needs ThreadSanitizer";
-  const auto racy = run_child(std::string(GetParam()) + "_racy");
-  EXPECT_NE(racy.output.find(kReport), std::string::npos) << "the twin has a race that is hidden\n"
-                                                          << racy.output;
-}
-
-std::string plain_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
-
-#define WEFT_EDGES                                                                                 \
-  "mutex", "mutex_waited", "timed_mutex_waited", "try_lock", "shared_mutex_read",                  \
-      "shared_mutex_read_waited", "shared_mutex_write", "shared_mutex_write_waited", "once",       \
-      "wait_group", "wait_group_waited", "wait_group_limited", "notify_one", "notify_all",         \
-      "condition_variable", "pool", "semaphore", "semaphore_waited", "latch", "barrier", "future", \
-      "future_waited", "join"
-
-INSTANTIATE_TEST_SUITE_P(, SyncOrder, testing::Values(WEFT_EDGES), plain_name);
-INSTANTIATE_TEST_SUITE_P(, SyncRace, testing::Values(WEFT_EDGES, "failed_try_lock"), plain_name);
+INSTANTIATE_TEST_SUITE_P(, SyncOrder, testing::ValuesIn(kEdges), edge_name);
 
 }  // namespace
 

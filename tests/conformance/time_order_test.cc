@@ -14,8 +14,7 @@
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
+#include "support/edges.h"
 
 extern int time_order_shared;
 int time_order_shared = 0;  // visible elsewhere, or the compiler would know its values
@@ -23,7 +22,11 @@ int time_order_shared = 0;  // visible elsewhere, or the compiler would know its
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT
-using weft::test::run_child;
+using weft::test::edge_case;
+using weft::test::edge_name;
+using weft::test::expect_needed;
+using weft::test::expect_ordered;
+using weft::test::expect_race;
 
 void set() { time_order_shared = 1; }
 void use() {
@@ -83,25 +86,14 @@ WEFT_CHILD(timer_racy) { return receives(false); }
 
 namespace {
 
-constexpr const char* kReport = "WARNING: ThreadSanitizer: data race";
+constexpr edge_case kEdges[] = {{"after_func", "ARM,GO"}, {"reset", "ARM,GO"}, {"timer", "ARM"}};
 
-class TimeOrder : public testing::TestWithParam<const char*> {};
+class TimeOrder : public testing::TestWithParam<edge_case> {};
+TEST_P(TimeOrder, IsWhatWasPromised) { expect_ordered(GetParam().name); }
+TEST_P(TimeOrder, IsNeeded) { expect_needed(GetParam(), "time_order_shared"); }
+TEST_P(TimeOrder, ItsAbsenceIsReported) { expect_race(GetParam().name); }
 
-TEST_P(TimeOrder, IsWhatWasPromised) {
-  const auto ordered = run_child(std::string(GetParam()) + "_ordered");
-  EXPECT_EQ(ordered.output.find(kReport), std::string::npos) << ordered.output;
-  EXPECT_EQ(ordered.status, 0) << ordered.output;
-}
-
-TEST_P(TimeOrder, ItsAbsenceIsReported) {
-  if (!WEFT_TEST_TSAN) GTEST_SKIP() << "needs ThreadSanitizer";
-  const auto racy = run_child(std::string(GetParam()) + "_racy");
-  EXPECT_NE(racy.output.find(kReport), std::string::npos) << "the twin has a race that is hidden\n"
-                                                          << racy.output;
-}
-
-INSTANTIATE_TEST_SUITE_P(, TimeOrder, testing::Values("after_func", "reset", "timer"),
-                         [](const auto& edge) { return std::string(edge.param); });
+INSTANTIATE_TEST_SUITE_P(, TimeOrder, testing::ValuesIn(kEdges), edge_name);
 
 }  // namespace
 
