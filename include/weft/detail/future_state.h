@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <weft/detail/export.h>
+#include <weft/detail/rethrow.h>
 
 namespace weft::detail {
 
@@ -50,7 +51,7 @@ class future_state {
   // After wait(): rethrows what was stored instead of a value.
   void check() const {
     if (error_ != nullptr) {
-      std::rethrow_exception(error_);
+      rethrow_carried(error_);
     }
   }
 
