@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <weft/detail/export.h>
+#include <weft/detail/rethrow.h>
 #include <weft/mutex.h>
 
 namespace weft {
@@ -93,7 +94,7 @@ class once_result {
       }
     });
     if (thrown_ != nullptr) {
-      std::rethrow_exception(thrown_);
+      detail::rethrow_carried(thrown_);
     }
     if (!value_) {
       throw_once_has_no_value();  // it has ended its goroutine

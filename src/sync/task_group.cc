@@ -1,6 +1,7 @@
 // weft::task_group over a wait group, a context and, for the limit, a channel with as many places.
 #include <string>
 
+#include <weft/detail/rethrow.h>
 #include <weft/panic.h>
 #include <weft/task_group.h>
 
@@ -106,7 +107,7 @@ void task_group::finish() {
   cancel();
   if (std::exception_ptr e = std::exchange(first_, nullptr)) {
     shared(failed_).store(0, WEFT_ORDER(TG0, relaxed));  // order: relaxed, no task is left
-    std::rethrow_exception(std::move(e));
+    detail::rethrow_carried(e);
   }
 }
 

@@ -389,6 +389,42 @@ TEST_P(Future, NotifiedAtExitAfterItsOwnValues) {
   });
 }
 
+// Of all who see an exception anybody may be the last, with the future gone long ago, and whoever has set
+// it may still be handling it. (To be judged by TSan, which does not see libstdc++'s count.)
+TEST_P(Future, AnExceptionSeenByMany) {
+  struct four {
+    std::size_t value = 4;
+  };
+  run([] {
+    std::atomic<std::size_t> seen{0};
+    weft::wait_group all;
+    const int rounds = weft::test::scaled(200, 50);
+    for (int i = 0; i < rounds; ++i) {
+      weft::promise<int> p;
+      weft::shared_future<int> f = p.get_future().share();
+      for (int k = 0; k < 3; ++k) {
+        all.go([f, &seen]() mutable {
+          try {
+            weft::shared_future<int>(std::move(f)).get();
+          } catch (const four& e) {
+            weft::gosched();
+            seen.fetch_add(e.value, std::memory_order_relaxed);
+          }
+        });
+      }
+      f = {};
+      try {
+        throw four();
+      } catch (...) {
+        p.set_exception(std::current_exception());
+        weft::gosched();
+      }
+    }
+    all.wait();
+    EXPECT_EQ(seen, 3u * 4u * static_cast<std::size_t>(rounds));
+  });
+}
+
 // The waiter may drop everything as soon as it has the value.
 TEST_P(Future, DroppedRightAfterGet) {
   run([] {

@@ -104,11 +104,3 @@ void over_procs::SetUp() {
 }
 
 }  // namespace weft::test
-
-#if WEFT_TEST_TSAN
-// libstdc++ counts references to exceptions in code that TSan does not see (docs/guide/sanitizers.md).
-extern "C" const char* __tsan_default_suppressions();  // NOLINT: the sanitizer's name
-extern "C" const char* __tsan_default_suppressions() {
-  return "race:std::__exception_ptr::exception_ptr::_M_release\n";
-}
-#endif

@@ -12,6 +12,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/rethrow.h>
 
 namespace weft::detail {
 
@@ -53,7 +54,7 @@ class future_state {
   // After wait(): rethrows what was stored instead of a value.
   void check() const {
     if (error_ != nullptr) {
-      std::rethrow_exception(error_);
+      rethrow_carried(error_);
     }
   }
 
