@@ -70,8 +70,12 @@ class idle_state {
     needspinning_.store(0, WEFT_ORDER(ID0, relaxed));  // order: relaxed, see above
   }
 
-  // The calling M has found work. It must call wake_p() next: submitters relied on it.
-  void found_work() { add_spinning(-1); }
+  // The calling M has found work. It must look at every queue next, its own included, and call wake_p()
+  // if anything is there: submitters relied on it.
+  void found_work() {
+    add_spinning(-1);
+    fence(WEFT_ORDER(ID3, seq_cst));  // order: ID3 Dekker with the fence ID1 in claim_wake()
+  }
 
   // After the P went onto the idle list (idle count already raised, under sched.lock). True: look at
   // every queue once more before sleeping.

@@ -46,6 +46,7 @@ struct alignas(64) M {
   std::uint8_t futile_spins = 0;  // how often in a row it has looked for long in vain
   bool has_deputy = false;        // … and somebody else wakes soon, too
   bool timer_is_due = false;      // woken by time: look at everybody's timers first
+  bool owes_watch = false;        // before it runs a goroutine: does anybody watch the timers?
   commit_fn commit = nullptr;     // leaving::parked
   waiter* commit_waiter = nullptr;
   void* commit_arg = nullptr;

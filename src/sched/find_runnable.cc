@@ -50,8 +50,12 @@ bool may_spin(const M* mp) {
   return mp->spinning || 2 * sched.idle.spinning() < sched.proc_count() - sched.idle.idle();
 }
 
+// Every other P is idle, so its queue is empty. What may come from outside takes one of those Ps itself,
+// and timers are looked at by whoever falls asleep.
+bool alone() { return sched.idle.idle() >= sched.proc_count() - 1; }
+
 G* from_others(M* mp) {
-  if (sched.proc_count() == 1 || !may_spin(mp)) {
+  if (alone() || !may_spin(mp)) {
     return nullptr;
   }
   if (!mp->spinning) {

@@ -146,11 +146,36 @@ void wake_p_slow() {
   start_m_unlock(pp, /*spinning=*/true);
 }
 
+bool others_have_work(const P* than) {
+  if (!sched.runq.empty()) {
+    return true;
+  }
+  const std::int32_t n = sched.proc_count();
+  for (std::int32_t i = 0; i < n; ++i) {
+    const P* pp = sched.p(i);
+    if (pp != than && !pp->runq.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+bool somebody_has_work() { return others_have_work(nullptr); }
+
+}  // namespace
+
 void reset_spinning(M* mp) {
   mp->spinning = false;
   sched.idle.found_work();
-  if (deputy_suffices(mp)) {
-    return;  // keeps T2
+  const bool has_deputy = mp->has_deputy;
+  mp->has_deputy = false;
+  // What it has found was all: mostly a lone sleeper, and waking another M would be in vain.
+  const bool all_found = !somebody_has_work();
+  if (all_found || (has_deputy && !others_have_work(mp->p) && watcher_will_look())) {  // keeps T2
+    mp->owes_watch = true;  // nobody else will look at the timers. keeps T1
+    return;
   }
   if (!WEFT_MUTANT("found-work-wakes-nobody")) {
     wake_p(mp->p);
@@ -241,27 +266,6 @@ void stop_m(M* mp) {
   idle_m_put(mp);
   sleep_for_p_unlock(mp);
 }
-
-// After letting a P go: work that came meanwhile and that nobody was woken for. [FR-1] 15
-bool others_have_work(const P* than) {
-  if (!sched.runq.empty()) {
-    return true;
-  }
-  const std::int32_t n = sched.proc_count();
-  for (std::int32_t i = 0; i < n; ++i) {
-    const P* pp = sched.p(i);
-    if (pp != than && !pp->runq.empty()) {
-      return true;
-    }
-  }
-  return false;
-}
-
-namespace {
-
-bool somebody_has_work() { return others_have_work(nullptr); }
-
-}  // namespace
 
 // [FR-1] 14 to 18
 G* go_idle(M* mp) {

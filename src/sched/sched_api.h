@@ -130,7 +130,7 @@ void move_timers(std::int32_t procs);
 
 // timer_watch.cc -------------------------------------------------------------------------------
 // pp's earliest timer is now at `when`: somebody must wake for it. mp is the M of the section, or null.
-void somebody_must_watch(const M* mp, const P* pp, std::int64_t when);
+void somebody_must_watch(M* mp, const P* pp, std::int64_t when);
 // When the next timer is due on any P, or a little before; kNever if there is none.
 std::int64_t earliest_timer();
 // When whoever is awake runs pp's timers: the next one is due, and where there is a crowd most of it.
@@ -150,8 +150,6 @@ void find_timer_watcher();
 bool watcher_comes_soon(std::int64_t now);
 // True: it will look for work. Otherwise the caller wakes somebody.
 [[nodiscard]] bool watcher_will_look();
-// The same for mp, which spun and has found work: nobody else's work needs a wake-up, either.
-[[nodiscard]] bool deputy_suffices(M* mp);
 
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.

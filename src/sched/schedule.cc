@@ -86,6 +86,10 @@ G* next_goroutine(M* mp, bool* inherit_time) {
   if (mp->spinning) {
     reset_spinning(mp);
   }
+  if (mp->owes_watch && !WEFT_MUTANT("watch-owed")) {
+    mp->owes_watch = false;
+    find_timer_watcher();
+  }
   if (gp->locked_m != nullptr && gp->locked_m != mp) {
     start_locked_m(mp, gp);
     return nullptr;

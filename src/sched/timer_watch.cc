@@ -17,7 +17,8 @@
 //
 // T1: if a P is idle and a timer pending, then an M is spinning or about to (idle_state.h), or there
 //     is a watcher that wakes no later than the timer is due, or somebody is on the way to poke it,
-//     or a releaser of a P has not finished step 5. Otherwise a timer waits for an unrelated event.
+//     or a releaser of a P has not finished step 5, or an M on g0 owes a look (owes_watch), to which it
+//     comes before it runs a goroutine. Otherwise a timer waits for an unrelated event.
 //
 // Whoever lets a P go looks himself, so step 3 may give up; and whoever looks takes the watch over if
 // he knows of something earlier, so a goroutine that sleeps when nothing else is to be done costs no
@@ -95,9 +96,13 @@ std::int64_t earliest(std::int64_t (*time_of)(const P*)) {
 
 }  // namespace
 
-void somebody_must_watch(const M* mp, const P* pp, std::int64_t when) {
+void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
   if (pp->lone && mp != nullptr && mp->p == pp) {
     return;  // it is the only one who could run it, and looks before it sleeps
+  }
+  if (mp != nullptr && mp->curg == nullptr) {
+    mp->owes_watch = true;  // on g0: it will mostly fall asleep now, and watch by itself
+    return;
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in watch_timers()
   if (sched.idle.idle() == 0) {
@@ -130,15 +135,6 @@ bool watcher_will_look() {
   }
   sched.crowd_waits = true;
   return true;
-}
-
-bool deputy_suffices(M* mp) {
-  if (!mp->has_deputy) {
-    return false;
-  }
-  mp->has_deputy = false;
-  fence(WEFT_ORDER(TW2, seq_cst));  // order: TW2 Dekker with ID1 in claim_wake()
-  return !others_have_work(mp->p) && watcher_will_look();
 }
 
 namespace {
@@ -188,6 +184,7 @@ bool help_crowd(M* mp) WEFT_REQUIRES(sched.lock) {
 }  // namespace
 
 std::int64_t watch_timers(M* mp) {
+  mp->owes_watch = false;
   if (sched.timer_deputy == mp) {
     sched.timer_deputy = nullptr;
   }
@@ -237,7 +234,10 @@ bool stop_watching_timers(M* mp) {
 }
 
 void find_timer_watcher() {
-  fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in somebody_must_watch()
+  fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in watch_timers()
+  if (sched.idle.idle() == 0) {
+    return;
+  }
   const std::int64_t first = earliest(wake_time);
   const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {

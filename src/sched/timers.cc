@@ -86,9 +86,6 @@ void run_own_timers(M* mp) {
     for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
       run_timers(mp, sched.p(i), &now, /*crowd_too=*/true);  // or each P's would have its own times
     }
-    if (mp->has_deputy) {
-      find_timer_watcher();  // if the deputy wakes too late for what is next
-    }
   } else {
     run_timers(mp, mp->p, &now);
   }

@@ -120,7 +120,7 @@ void token_without_p(world& w, bool spins) {
 const protocol kProtocol{
     "idle",
     {"gmp/idle_state.h", "sched/idle.cc"},
-    {"ID1", "ID2", "look-ignores-request", "no-request", "no-request-for-work",
+    {"ID1", "ID2", "ID3", "look-ignores-request", "no-request", "no-request-for-work",
      "found-work-wakes-nobody", "look-before-drop", "token-dropped-unlocked"},
     {
         {"spinner gives up", {.preemptions = 3}, spinner_gives_up},

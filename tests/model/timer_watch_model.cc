@@ -38,6 +38,7 @@ struct alarm : rt::timer_event {
 
 struct state : runtime {
   std::vector<alarm*> alarms;
+  job computes;  // whoever starts a timer and keeps its P
 
   state(world& w, int procs, int ms) : runtime(w, procs, ms) {
     now = 100;
@@ -51,6 +52,7 @@ struct state : runtime {
   // As a goroutine on m, or (-1) as a plain thread.
   void start(int i, alarm* a) {
     a->armed.set(1);
+    if (i >= 0) m(i)->curg = &computes;
     rt::arm_timer(i < 0 ? nullptr : m(i), *a);
   }
   // Set-up: it has been pending for long.
@@ -294,6 +296,52 @@ void watcher_has_other_work(world& w) {
   share(w, s, {first, second, other});
 }
 
+// A goroutine starts a timer and parks, as one that sleeps; its M finds another one, which computes.
+void sleeper_has_a_successor(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  alarm* a = s->make_alarm(w, kSoon);
+  job* sleeper = s->make_job(w, "sleeper");
+  job* next = s->make_job(w, "next");
+  auto* node = w.make<rt::waiter>();
+  next->endless = true;
+  sleeper->steps = {[=] {
+    const auto arm = [](rt::waiter*, void* event) {
+      auto* e = static_cast<alarm*>(event);
+      e->armed.set(1);
+      rt::arm_timer(rt::current_m(), *e);
+      return true;
+    };
+    park(node, arm, a);
+  }};
+  s->holds(0, 0);
+  s->queued(0, sleeper);
+  s->queued(0, next);
+  s->idles(1);
+  s->serve(w, "M0", 0);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest(w, 1);
+}
+
+// The watcher's time has come. What it runs computes, and another timer is pending.
+void watcher_computes(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  alarm* a = s->make_alarm(w, kPast);
+  alarm* b = s->make_alarm(w, kSoon);
+  job* j = s->make_job(w, "j");
+  j->endless = true;
+  a->wakes = j;
+  s->pending(0, a);
+  s->pending(1, b);
+  s->idles(0);
+  s->idles(1);
+  watches(s, 0, kPast);
+  s->watcher(w, "M0", 0);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest(w, 1);
+}
+
 // A P with timers goes out of use, and a plain thread starts another one meanwhile.
 void world_shrinks(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -313,10 +361,10 @@ void world_shrinks(world& w) {
 
 const protocol kProtocol{
     "timer_watch",
-    {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc"},
-    {"TW1", "TW2", "watch-unannounced", "poke-forgotten", "poke-cleared-early", "watcher-leaves",
-     "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake", "relies-on-nobody",
-     "watcher-sees-no-work", "watcher-leaves-crowd"},
+    {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc", "sched/schedule.cc"},
+    {"TW1", "watch-owed", "watch-unannounced", "poke-forgotten", "poke-cleared-early",
+     "watcher-leaves", "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake",
+     "relies-on-nobody", "watcher-sees-no-work", "watcher-leaves-crowd"},
     {
         {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
         {"falls asleep, spinning",
@@ -346,6 +394,8 @@ const protocol kProtocol{
         {"watcher has other work",
          {.preemptions = 1, .old_loads = 1, .timeouts = 2},
          watcher_has_other_work},
+        {"sleeper has a successor", {.preemptions = 2, .old_loads = 2}, sleeper_has_a_successor},
+        {"watcher computes", {.preemptions = 2, .old_loads = 2}, watcher_computes},
         {"world shrinks", {.preemptions = 1, .old_loads = 1}, world_shrinks},
     },
 };
