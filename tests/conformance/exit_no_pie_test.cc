@@ -5,14 +5,12 @@
 
 #include <weft/go.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
+#include "support/child_suite.h"
 #include "support/witness.h"
 
 namespace {
 
 using weft::test::child_result;
-using weft::test::run_child;
 using weft::test::start_counting;
 
 // By code, and not in an initialiser, which the loader would correct.
@@ -28,11 +26,10 @@ WEFT_CHILD(exit_on_thread) {
   return 1;
 }
 
-class ExitNoPie : public testing::TestWithParam<int> {};
+class ExitNoPie : public weft::test::children_over_procs {};
 
 TEST_P(ExitNoPie, OnAThread) {
-  const child_result r =
-      run_child("exit_on_thread", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  const child_result r = run("exit_on_thread");
   EXPECT_EQ(r.status, 3);
   EXPECT_EQ(r.output, "meanwhile: frozen\n");
 }

@@ -19,8 +19,7 @@
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
+#include "support/child_suite.h"
 #include "support/patience.h"
 #include "support/witness.h"
 
@@ -28,7 +27,6 @@ namespace {
 
 using weft::test::child_result;
 using weft::test::count_for_ever;
-using weft::test::run_child;
 using weft::test::start_counting;
 using weft::test::ticks;
 
@@ -247,17 +245,7 @@ WEFT_CHILD(static_waits_for_a_thread) {
   return 17;
 }
 
-class Exit : public testing::TestWithParam<int> {
- protected:
-  // A few times over, since most of this is about who is where at that moment.
-  void expect(const char* child, int status, const std::string& output) {
-    for (int i = 0; i < weft::test::scaled(4, 2); ++i) {
-      const child_result r = run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
-      ASSERT_EQ(r.status, status) << r.output;
-      ASSERT_EQ(r.output, output);
-    }
-  }
-};
+class Exit : public weft::test::children_over_procs {};
 
 TEST_P(Exit, MainReturns) {
   expect("main_returns", 3, "late: frozen\nmeanwhile: frozen\nearly: frozen\n");
@@ -286,21 +274,19 @@ TEST_P(Exit, HardlyUsed) { expect("hardly_used", 13, ""); }
 
 TEST_P(Exit, InAForkedChild) {
   const child_result r =
-      run_child("exit_in_forked_child",
-                {"WEFTMAXPROCS=" + std::to_string(GetParam()),
-                 "ASAN_OPTIONS=detect_leaks=0"});  // in a copy without its threads all is a leak
+      run("exit_in_forked_child",
+          {"ASAN_OPTIONS=detect_leaks=0"});  // in a copy without its threads all is a leak
   EXPECT_EQ(r.status, 14) << r.output;
 }
 TEST_P(Exit, AStaticThatWaits) {
-  const child_result r = run_child("static_waits", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  const child_result r = run("static_waits");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.output.find("fatal error: exit waits for a goroutine"), std::string::npos)
       << r.output;
 }
 
 TEST_P(Exit, AStaticThatWaitsForAThread) {
-  const child_result r =
-      run_child("static_waits_for_a_thread", {"WEFTMAXPROCS=" + std::to_string(GetParam())});
+  const child_result r = run("static_waits_for_a_thread");
   EXPECT_EQ(r.status, 17);
   EXPECT_EQ(r.output, "released\n");
 }

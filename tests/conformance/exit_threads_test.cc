@@ -15,15 +15,13 @@
 #include <weft/go.h>
 #include <weft/run.h>
 
-#include "support/child.h"
-#include "support/fixture.h"
+#include "support/child_suite.h"
 #include "support/patience.h"
 #include "support/witness.h"
 
 namespace {
 
 using weft::test::child_result;
-using weft::test::run_child;
 using weft::test::start_counting;
 using weft::test::ticks;
 
@@ -255,16 +253,7 @@ WEFT_CHILD(exit_needs_a_stragglers_lock) {
   return 18;
 }
 
-class ExitThreads : public testing::TestWithParam<int> {
- protected:
-  void expect(const char* child, int status, const std::string& output) {
-    for (int i = 0; i < weft::test::scaled(4, 2); ++i) {
-      const child_result r = run_child(child, {"WEFTMAXPROCS=" + std::to_string(GetParam())});
-      ASSERT_EQ(r.status, status) << r.output;
-      ASSERT_EQ(r.output, output);
-    }
-  }
-};
+class ExitThreads : public weft::test::children_over_procs {};
 
 TEST_P(ExitThreads, OnAThreadThatSpawned) {
   expect("exit_on_thread_that_spawned", 3, "meanwhile: frozen\nearly: frozen\n");
@@ -279,7 +268,7 @@ TEST_P(ExitThreads, OnAThreadThatWokeAThread) {
   expect("exit_on_thread_that_woke_a_thread", 13, "meanwhile: frozen\nearly: frozen\n");
 }
 TEST_P(ExitThreads, TwiceAtOnce) {
-  if (GetParam() > 1) expect("exit_twice_with_goroutine", 14, "early: frozen\n");
+  if (procs() > 1) expect("exit_twice_with_goroutine", 14, "early: frozen\n");
   expect("exit_twice_with_thread", 15, "early: frozen\n");
 }
 TEST_P(ExitThreads, ThreadsThatEndDoNotEndTheProcess) { expect("threads_end", 5, ""); }
@@ -301,7 +290,7 @@ TEST_P(ExitThreads, OverADefaultSignal) {
 TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\nearly: frozen\n"); }
 
 TEST_P(ExitThreads, StragglersAreLetGoIfTheyHoldALock) {
-  if (GetParam() < 4) GTEST_SKIP() << "two more compute beside the one that holds the lock";
+  if (procs() < 4) GTEST_SKIP() << "two more compute beside the one that holds the lock";
   expect("exit_needs_a_stragglers_lock", 18, "got it\n");
 }
 

@@ -364,6 +364,14 @@ TEST(Deadlock, NotWhileSomebodySleeps) {  // X11
   EXPECT_CRASH(run_program("deadlock_after_sleep"),
                "^still alive\nfatal error: all goroutines are asleep - deadlock!\n\n");
 }
+TEST(Deadlock, NotWhileAnMIsCreatedSlowly) {  // X6
+  for (const char* program :
+       {"slow_first_m", "slow_m_beside_locked_main", "slow_m_by_locked_main"}) {
+    const outcome o = run_program(program);
+    EXPECT_EQ(o.exit_status, 7) << program << "\n" << o.err;
+    EXPECT_EQ(o.err, "") << program;
+  }
+}
 TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
   EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}),
                       "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));

@@ -4,10 +4,15 @@
 //     class Yield : public weft::test::over_procs {};
 //     TEST_P(Yield, LetsOthersRun) { run([] { ... }); }
 //     WEFT_OVER_PROCS(Yield);
+//
+// The four are registered one by one, by a TEST_P of our own: GoogleTest's way to parameters costs every file
+// more to compile than its tests do. Suites with other parameters take GoogleTest's way, as ever.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include <weft/run.h>
@@ -27,10 +32,24 @@ class runtime_test : public testing::Test {
   std::optional<watchdog> watchdog_;
 };
 
-class over_procs : public runtime_test, public testing::WithParamInterface<int> {
- protected:
-  int procs() const { return GetParam(); }
+// The number of Ps as a test's parameter.
+class has_procs {
+ public:
+  static constexpr int kNumbersOfPs[] = {1, 2, 4, 16};
 
+ protected:
+  int procs() const { return procs_; }
+
+ private:
+  template <class Suite, class Test>
+  friend bool enrol(const char* suite, const char* name, const char* file, int line);
+
+  static inline int next_procs_ = 1;  // for the one under construction
+  const int procs_ = next_procs_;
+};
+
+class over_procs : public runtime_test, public has_procs {
+ protected:
   template <class F>
   int run(F&& f) {
     return weft::run(std::forward<F>(f), {.max_procs = procs()});
@@ -47,7 +66,36 @@ inline std::string procs_name(const testing::TestParamInfo<int>& info) {
   return "P" + std::to_string(info.param);
 }
 
+template <class Suite, class Test>
+bool enrol(const char* suite, const char* name, const char* file, int line) {
+  if constexpr (std::is_base_of_v<has_procs, Suite>) {
+    for (const int procs : has_procs::kNumbersOfPs) {
+      const std::string full = name + ("/P" + std::to_string(procs));
+      testing::RegisterTest(suite, full.c_str(), nullptr, nullptr, file, line, [procs]() -> Suite* {
+        has_procs::next_procs_ = procs;
+        return new Test;
+      });
+    }
+  } else {
+    const testing::internal::CodeLocation place(file, line);
+    testing::UnitTest::GetInstance()
+        ->parameterized_test_registry()
+        .template GetTestSuitePatternHolder<Suite>(suite, place)
+        ->AddTestPattern(suite, name, new testing::internal::TestMetaFactory<Test>(), place);
+  }
+  return true;
+}
+
 }  // namespace weft::test
 
-#define WEFT_OVER_PROCS(suite) \
-  INSTANTIATE_TEST_SUITE_P(, suite, testing::Values(1, 2, 4, 16), weft::test::procs_name)
+#undef TEST_P
+#define TEST_P(suite, name)                                                               \
+  class suite##_##name##_Test : public suite {                                            \
+    void TestBody() override;                                                             \
+    static const bool enrolled_;                                                          \
+  };                                                                                      \
+  const bool suite##_##name##_Test::enrolled_ =                                           \
+      weft::test::enrol<suite, suite##_##name##_Test>(#suite, #name, __FILE__, __LINE__); \
+  void suite##_##name##_Test::TestBody()
+
+#define WEFT_OVER_PROCS(suite) static_assert(std::is_base_of_v<weft::test::has_procs, suite>)

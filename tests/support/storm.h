@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -17,14 +18,13 @@ namespace weft::test {
 
 class storm : public over_procs {
  protected:
-  static constexpr int kNumbersOfPs = 4;
   static constexpr unsigned kRounds = 64;  // between two looks at the clock
 
   // How long one number of Ps may take.
   static std::chrono::milliseconds duration() {
     const char* text = std::getenv("WEFT_STRESS_SECONDS");
     const double seconds = text != nullptr ? std::atof(text) : 2.0;
-    return std::chrono::milliseconds(static_cast<long>(seconds * 1000 / kNumbersOfPs));
+    return std::chrono::milliseconds(static_cast<long>(seconds * 1000 / std::size(kNumbersOfPs)));
   }
 
   void SetUp() override {
