@@ -8,7 +8,7 @@ namespace weft::rt::cgroup {
 
 bool path_text::append(std::string_view more) noexcept {
   if (more.size() > kCapacity - length_) return false;
-  std::memcpy(text_ + length_, more.data(), more.size());
+  more.copy(text_ + length_, more.size());
   shorten(length_ + more.size());
   return true;
 }

@@ -1,0 +1,211 @@
+// sched/max_procs.h: following limits of real groups, the affinity mask, and from inside a cage; each in a process
+// of its own. As in max_procs_test.cc sysmon is told to look at nothing, and the tests look in its place.
+#include <cstddef>
+#include <cstdlib>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <weft/run.h>
+#include <weft/runtime.h>
+
+#include "os/clock.h"
+#include "os/test_hooks.h"
+#include "sched/max_procs.h"
+#include "support/cgroup.h"
+#include "support/child.h"
+#include "support/fixture.h"
+
+namespace weft::rt {
+namespace {
+
+using runtime::gomaxprocs;
+using runtime::set_default_gomaxprocs;
+using test::run_child;
+
+void sysmon_looks() { follow_default_procs(); }
+
+void pretend(int processors) { os::test_hooks.pretend_cpus.set(processors); }
+
+// Whoever has begun to stop the world is through.
+void settle() {
+  runtime::stop_the_world([] {});
+}
+
+// A helper may be on its way, and ends soon.
+[[nodiscard]] bool becomes(int procs) {
+  return test::eventually([procs] { return gomaxprocs() == procs; });
+}
+[[nodiscard]] bool no_helper() {
+  return test::eventually([] { return runtime::num_goroutine() == 0; });
+}
+
+constexpr const char* kQuietSysmon = "WEFTDEBUG=updatemaxprocs=0";
+
+// --- what sysmon may not do -------------------------------------------------------------------------
+
+// From here on these system calls kill the process.
+template <std::size_t N>
+void forbid(const unsigned (&calls)[N]) {
+  sock_filter code[2 * N + 2];
+  std::size_t at = 0;
+  code[at++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  for (const unsigned call : calls) {
+    code[at++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
+    code[at++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  }
+  code[at++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const sock_fprog program{static_cast<unsigned short>(at), code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    _exit(98);
+  }
+}
+constexpr int kNotAllowed = 98;
+
+// [CG-8] "no further probing syscalls"
+WEFT_CHILD(asks_nobody_after_a_number) {
+  gomaxprocs(gomaxprocs());
+  forbid({SYS_openat, SYS_read, SYS_pread64, SYS_sched_getaffinity});
+  for (int i = 0; i < 10; ++i) sysmon_looks();
+  _exit(0);
+}
+WEFT_CHILD(asks_and_is_killed) {
+  gomaxprocs();
+  forbid({SYS_sched_getaffinity});
+  sysmon_looks();
+  _exit(0);
+}
+// os/cgroup.h keeps C1: a program that has given up the right to open files is followed, too.
+WEFT_CHILD(asks_in_a_cage) {
+  test::join_cgroup();
+  weft::run([] {});
+  test::limit_cgroup(3);
+  forbid({SYS_openat, SYS_close});
+  sysmon_looks();
+  _exit(becomes(3) ? 0 : 1);
+}
+
+TEST(MaxProcsProcess, AsksNobodyAfterANumberWasSaid) {
+  if (test::emulated()) GTEST_SKIP() << "the emulator's system calls are not ours";
+  const int status = run_child("asks_nobody_after_a_number").status;
+  if (status == kNotAllowed) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(run_child("asks_and_is_killed").status, 128 + SIGSYS);
+}
+
+// Nobody could run a helper as long as there is no M, and none may be made for it.
+WEFT_CHILD(looks_before_there_is_an_m) {
+  pretend(3);
+  bool ok = gomaxprocs() == 3;
+  pretend(4);
+  for (int i = 0; i < 10; ++i) sysmon_looks();
+  ok = ok && runtime::num_goroutine() == 0 && gomaxprocs() == 3;
+  weft::run([] {});
+  sysmon_looks();
+  return ok && becomes(4) ? 0 : 1;
+}
+TEST(MaxProcsProcess, LooksBeforeThereIsAnM) {
+  EXPECT_EQ(run_child("looks_before_there_is_an_m").status, 0);
+}
+
+// --- real limits ------------------------------------------------------------------------------------
+
+constexpr const char* kEightProcessors = "WEFT_TEST_FORCE=pretend_cpus=8";
+
+class MaxProcsInGroup : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!group_) GTEST_SKIP() << "no group can be made here: " << group_.why_not();
+    group_.limit(3);
+  }
+  int status_of(const char* child, std::vector<std::string> environment = {}) {
+    environment.push_back(group_.variable());
+    environment.emplace_back(kEightProcessors);
+    environment.emplace_back(kQuietSysmon);  // unless it is among them already
+    return run_child(child, environment).status;
+  }
+  test::own_cgroup group_;
+};
+
+// Go: TestCgroupGOMAXPROCSUpdate
+WEFT_CHILD(follows_its_group) {
+  test::join_cgroup();
+  const auto limited_to = [](double processors) {
+    test::limit_cgroup(processors);
+    sysmon_looks();
+  };
+  bool ok = weft::run([] { return gomaxprocs(); }) == 3;
+  for (const auto& [limit, procs] : {std::pair{2.0, 2}, {3.0, 3}, {0.0, 8}, {3.0, 3}}) {
+    limited_to(limit);
+    ok = ok && becomes(procs) && no_helper();
+  }
+  gomaxprocs(3);  // the same, but now it stays
+  limited_to(2);
+  settle();
+  ok = ok && gomaxprocs() == 3;
+  gomaxprocs(5);
+  limited_to(4);
+  settle();
+  ok = ok && gomaxprocs() == 5;
+  set_default_gomaxprocs();
+  ok = ok && gomaxprocs() == 4;
+  limited_to(6);
+  return ok && becomes(6) ? 0 : 1;
+}
+TEST_F(MaxProcsInGroup, Follows) { EXPECT_EQ(status_of("follows_its_group"), 0); }
+
+// Go: TestCgroupGOMAXPROCSDontUpdate
+WEFT_CHILD(follows_nobody) {
+  test::join_cgroup();
+  const int first = weft::run([] { return gomaxprocs(); });
+  test::limit_cgroup(2);
+  update_default_procs(nanotime());
+  settle();
+  return gomaxprocs() == first ? first : 1;
+}
+TEST_F(MaxProcsInGroup, FollowsNobodyIfTold) {
+  EXPECT_EQ(status_of("follows_nobody", {kQuietSysmon}), 3);
+  group_.limit(3);
+  EXPECT_EQ(status_of("follows_nobody", {"WEFTMAXPROCS=6", "WEFTDEBUG=updatemaxprocs=1"}), 6);
+  group_.limit(3);
+  EXPECT_EQ(status_of("follows_nobody", {"WEFTDEBUG=containermaxprocs=0"}), 8);
+}
+
+TEST_F(MaxProcsInGroup, FollowsFromACage) {
+  if (test::emulated()) GTEST_SKIP() << "the emulator's system calls are not ours";
+  const int status = status_of("asks_in_a_cage");
+  if (status == kNotAllowed) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(status, 0);
+}
+
+// The affinity of the thread that looks.
+WEFT_CHILD(follows_its_mask) {
+  weft::run([] {});
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return 98;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  }
+  sched_setaffinity(0, sizeof one, &one);
+  sysmon_looks();
+  bool ok = becomes(1) && no_helper() && runtime::num_cpu() == CPU_COUNT(&all);
+  sched_setaffinity(0, sizeof all, &all);
+  sysmon_looks();
+  return ok && becomes(CPU_COUNT(&all)) ? 0 : 1;
+}
+TEST(MaxProcsProcess, FollowsTheMask) { EXPECT_EQ(run_child("follows_its_mask").status, 0); }
+
+}  // namespace
+}  // namespace weft::rt
+
+int main(int argc, char** argv) {
+  // The machine's own limits are no part of this, except where a test says so.
+  setenv("WEFTDEBUG", "updatemaxprocs=0,containermaxprocs=0", /*overwrite=*/0);
+  return weft::test::main_with_children(argc, argv);
+}
