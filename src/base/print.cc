@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+
 namespace weft::rt {
 
 namespace {
@@ -15,7 +17,8 @@ void to_standard_error(void*, const char* data, std::size_t size) {
 
 }  // namespace
 
-void write_all(int fd, const char* data, std::size_t size) noexcept {
+// Not instrumented: errno is the thread's, whichever goroutine wrote it last.
+WEFT_NO_TSAN void write_all(int fd, const char* data, std::size_t size) noexcept {
   const int saved_errno = errno;
   while (size > 0) {
     const ssize_t n = ::write(fd, data, size);
