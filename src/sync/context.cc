@@ -3,23 +3,8 @@
 //   background ◄─ cancel node ◄─ value node ◄─ cancel node …      (counted references, to the root)
 //                      └─ hooks: children, waiters, after_func    (gmp/cancel_source.h, not counted)
 //
-// Cancelling a node, by its cancel function, its deadline's goroutine or its parent:
-//   1. first wins, under the source's lock: error and cause; then everybody sees it cancelled
-//   2. close done
-//   3. call the hooks. A child's hook only puts the child on a list
-//   4. the children of the list, one after the other: no recursion, however deep the tree
-//
-// CX1: whoever sees an error finds done closed: err() waits for step 2. Otherwise "cancelled, but select
-//      does not take it" would be possible.
-// CX2: a node dies only when nobody can be inside its hook: its destructor takes the hook off its parent,
-//      which waits for a call in progress; that call finds the count at zero and leaves it alone.
-// CX6: whoever cancels holds a reference to each node until it is through with it, and hooks drop none:
-//      the last one may destroy a user's value, which may park, and hooks must not (cancel_source.h).
-//      The function that cancels may itself be destroyed meanwhile, by somebody who waited for done.
-//
-// A node whose done() was handed out keeps itself (`pin`) until it is cancelled, if an ancestor or a
-// deadline can still do that: a receiver of done need not keep the context. Likewise a callback keeps
-// its node. The deadline's timer keeps it, too: by hand, as the timer is a member of the node.
+// How a cancellation goes through the tree, and when nodes die: cancel_tree.h. A callback keeps its node, too.
+// The deadline's timer keeps it likewise: by hand, as the timer is a member of the node.
 //
 // Go: context/context.go
 #include <string>
@@ -30,6 +15,7 @@
 #include "base/atomic.h"
 #include "sched/staying.h"
 #include "sched/timers.h"
+#include "sync/cancel_tree.h"
 #include "sync/context_node.h"
 
 namespace weft::detail {
@@ -105,19 +91,11 @@ struct value_node final : context_node {
   void (*const destroy)(void*) noexcept;
 };
 
-struct node_hook : rt::cancel_hook {
-  cancel_node* self = nullptr;
-};
-
-struct cancel_node final : context_node {
+struct cancel_node final : context_node, rt::tree_links<cancel_node> {
   cancel_node(context_node* p, std::int64_t d) noexcept
-      : context_node(p, this, d), above(canceller_of(p)) {
-    from_parent.self = pin.self = this;
-  }
+      : context_node(p, this, d), tree_links(this, canceller_of(p)) {}
   ~cancel_node() override {
-    if (above != nullptr) {
-      above->source.remove(from_parent);
-    }
+    rt::leave_parent(this);
     // order: relaxed, nobody else is left
     if (channel* c = done.load(WEFT_ORDER(CX0, relaxed)); c != nullptr) {
       chan_release(c);
@@ -125,75 +103,40 @@ struct cancel_node final : context_node {
     delete attached.load(WEFT_ORDER(CX0, relaxed));  // order: relaxed, as above
   }
 
-  cancel_node* const above;  // what cancels it, too; kept through `parent`
-  rt::cancel_source source;
-  node_hook from_parent;  // on above's list
-  node_hook pin;          // on its own
-  rt::atomic<std::uint32_t> pinned{0};
-  rt::atomic<channel*> done{nullptr};     // counted; made when asked for
-  rt::atomic<std::uint32_t> finished{0};  // done is closed
-  context_errc error{};  // with cause: written once, before the source is cancelled
+  void close_done();
+  static void release(cancel_node* n) { context_release(n); }
+  static void touched() {}
+
+  rt::atomic<channel*> done{nullptr};  // counted; made when asked for
+  context_errc error{};                // with cause: written once, before the source is cancelled
   std::exception_ptr cause;
   timer of_deadline;  // keeps the node by a reference of its own while it is pending
   bool has_timer = false;
-  bool unpinned = false;  // step 3: the pin's reference is to be dropped
   rt::atomic<context_attachment*> attached{nullptr};  // owned
-  cancel_node** children = nullptr;                   // step 3: where hooks put them
-  cancel_node* next = nullptr;                        // on that list
 };
 
-bool retain_if_alive(cancel_node* n) {
-  // order: relaxed, validated by the compare-exchange
-  std::uint32_t now = n->references.load(WEFT_ORDER(CX0, relaxed));
-  while (now != 0) {
-    // order: relaxed, the parent's lock and its "called" state keep it from going meanwhile
-    if (n->references.compare_exchange_strong(now, now + 1, WEFT_ORDER(CX0, relaxed),
-                                              WEFT_ORDER(CX0, relaxed))) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void parent_cancelled(rt::cancel_hook* h) {
-  cancel_node* child = static_cast<node_hook*>(h)->self;
-  if (retain_if_alive(child)) {
-    child->next = *child->above->children;
-    *child->above->children = child;
+void cancel_node::close_done() {
+  channel* d = nullptr;
+  chan_retain(closed_channel_of_all());
+  // order: CX1 release and acquire of the channel that somebody has made
+  if (!done.compare_exchange_strong(d, closed_channel_of_all(), WEFT_ORDER(CX1, release),
+                                    WEFT_ORDER(CX1, acquire))) {
+    chan_release(closed_channel_of_all());
+    chan_close(d);
   }
 }
 
 // The goroutine of the deadline leaves the timer alone: it may be on its way into the node still.
 enum class by : std::uint8_t { timer, others };
 
-// Steps 1 to 3. The children that have to follow are put on `children`.
 void cancel_one(cancel_node* n, context_errc error, const std::exception_ptr& cause, by how,
                 cancel_node*& children) {
-  const bool first = n->source.begin([&] {
+  const auto record = [&] {
     n->error = error;
     n->cause = cause;
-  });
-  if (!first) {
-    return;
-  }
-  channel* d = nullptr;
-  chan_retain(closed_channel_of_all());
-  // order: CX1 release and acquire of the channel that somebody has made
-  if (!n->done.compare_exchange_strong(d, closed_channel_of_all(), WEFT_ORDER(CX1, release),
-                                       WEFT_ORDER(CX1, acquire))) {
-    chan_release(closed_channel_of_all());
-    chan_close(d);
-  }
-  n->finished.store(1, WEFT_ORDER(CX2, release));  // order: CX2 release to context_error()
-  n->children = &children;
-  n->source.fire_all();
-  if (n->unpinned) {
-    context_release(n);  // not the last: CX6
-  }
-  if (n->above != nullptr) {
-    n->above->source.remove(n->from_parent);
-  }
-  if (how != by::timer && n->has_timer && n->of_deadline.stop()) {
+  };
+  if (rt::cancel_node_only(n, record, children) && how != by::timer && n->has_timer &&
+      n->of_deadline.stop()) {
     context_release(n);  // the timer's
   }
 }
@@ -209,25 +152,14 @@ void cancel_tree(cancel_node* n, context_errc error, const std::exception_ptr& c
   }
 }
 
-void release_pin(rt::cancel_hook* h) { static_cast<node_hook*>(h)->self->unpinned = true; }
-
 void keep_until_cancelled(cancel_node* n) {
-  // order: relaxed, the flag alone decides who does it
-  if ((n->above == nullptr && n->deadline == rt::kNever) ||
-      n->pinned.exchange(1, WEFT_ORDER(CX0, relaxed)) != 0) {
-    return;
-  }
-  context_retain(n);
-  n->pin.fire = release_pin;
-  if (!n->source.add(n->pin)) {
-    context_release(n);
+  if (n->above != nullptr || n->deadline != rt::kNever) {
+    rt::pin_node(n);
   }
 }
 
-// The child hears of its parent from here on.
-void follow_parent(cancel_node* n) {
-  n->from_parent.fire = parent_cancelled;
-  if (n->above != nullptr && !n->above->source.add(n->from_parent)) {
+void hear_of_parent(cancel_node* n) {
+  if (!rt::follow_parent(n)) {
     context_error(n->above);  // until the parent's error can be read
     cancel_tree(n, n->above->error, n->above->cause);
   }
@@ -235,14 +167,10 @@ void follow_parent(cancel_node* n) {
 
 }  // namespace
 
-void context_retain(context_node* n) noexcept {
-  // order: relaxed, the caller has one already
-  n->references.fetch_add(1, WEFT_ORDER(CX0, relaxed));
-}
+void context_retain(context_node* n) noexcept { rt::tree_retain(n); }
 
 void context_release(context_node* n) noexcept {
-  // order: CX3 acq_rel: whoever deletes it sees what the others did
-  while (n != nullptr && n->references.fetch_sub(1, WEFT_ORDER(CX3, acq_rel)) == 1) {
+  while (n != nullptr && rt::tree_drop(n)) {
     context_node* parent = n->parent;
     delete n;
     n = parent;
@@ -251,7 +179,7 @@ void context_release(context_node* n) noexcept {
 
 context_node* context_with_cancel(context_node* parent) {
   auto* n = new cancel_node(parent, context_deadline(parent));
-  follow_parent(n);
+  hear_of_parent(n);
   return n;
 }
 
@@ -280,7 +208,7 @@ context_node* context_with_deadline(context_node* parent, std::int64_t deadline,
       throw;
     }
   }
-  follow_parent(n);
+  hear_of_parent(n);
   return n;
 }
 
@@ -299,7 +227,7 @@ context_node* context_with_value(context_node* parent, const void* key, void* va
 }
 
 void context_cancel(context_node* n, std::exception_ptr cause) noexcept {
-  context_retain(n);  // CX6
+  context_retain(n);  // CX6 in cancel_tree.h
   cancel_tree(n->canceller, context_errc::canceled, cause);
   context_release(n);
 }
@@ -331,8 +259,8 @@ std::error_code context_error(context_node* n) {
   if (c == nullptr || !c->source.cancelled()) {
     return {};
   }
-  while (c->finished.load(WEFT_ORDER(CX2, acquire)) == 0) {  // order: CX2 acquire; keeps CX1
-    rt::yield_staying();                                     // the canceller is about to close done
+  while (!rt::is_finished(c)) {
+    rt::yield_staying();  // the canceller is about to close done
   }
   return error_of(c->error);
 }
