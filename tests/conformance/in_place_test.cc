@@ -208,7 +208,7 @@ bool far_from(const volatile char* a, const volatile char* b) {
 
 // Otherwise nothing here is tested at all.
 TEST_P(InPlace, ItDoesHappen) {
-  if (WEFT_TEST_TSAN) GTEST_SKIP() << "to TSan two goroutines on one stack are a race";
+  if (WEFT_TEST_TSAN || WEFT_TEST_ASAN) GTEST_SKIP() << "switched off: sched/in_place.cc says why";
   run([] {
     int here = 0;
     for (int i = 0; i < 100; ++i) here += child_lies_here(0) ? 1 : 0;
