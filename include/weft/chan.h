@@ -100,6 +100,10 @@ struct sending {
   static bool send_until(channel* c, T& value, std::int64_t deadline) {
     return sent(chan_send_until(c, &value, deadline));
   }
+  template <class Clock, class Duration>
+  static bool send_until(channel* c, T& value, const std::chrono::time_point<Clock, Duration>& t) {
+    return attempt_until(t, [c, &value](std::int64_t d) { return send_until(c, value, d); });
+  }
   static bool send_with(channel* c, T& value, const context& ctx) {
     return sent(chan_send_with(c, &value, ctx));
   }
@@ -132,6 +136,17 @@ struct receiving {
   }
   static try_result<T> recv_until(channel* c, std::int64_t deadline) {
     return result([c, deadline](void* to) { return chan_recv_until(c, to, deadline); });
+  }
+  // As attempt_until(), but a T need not be assignable.
+  template <class Clock, class Duration>
+  static try_result<T> recv_until(channel* c, const std::chrono::time_point<Clock, Duration>& t) {
+    for (;;) {
+      try_result<T> r = recv_until(c, deadline_at(t));
+      if (std::is_same_v<Clock, std::chrono::steady_clock> || r.has_value() || r.closed() ||
+          Clock::now() >= t) {
+        return r;
+      }
+    }
   }
 
  private:
@@ -203,7 +218,7 @@ class send_chan : public detail::chan_handle {
   }
   template <class Clock, class Duration>
   bool send_until(T value, const std::chrono::time_point<Clock, Duration>& t) const {
-    return detail::sending<T>::send_until(core(), value, detail::deadline_at(t));
+    return detail::sending<T>::send_until(core(), value, t);
   }
   bool send(T value, const context& ctx) const {
     return detail::sending<T>::send_with(core(), value, ctx);
@@ -233,7 +248,7 @@ class recv_chan : public detail::chan_handle {
   }
   template <class Clock, class Duration>
   try_result<T> recv_until(const std::chrono::time_point<Clock, Duration>& t) const {
-    return detail::receiving<T>::recv_until(core(), detail::deadline_at(t));
+    return detail::receiving<T>::recv_until(core(), t);
   }
   try_result<T> recv(const context& ctx) const {
     return detail::receiving<T>::recv_with(core(), ctx);
@@ -298,7 +313,7 @@ class chan : public detail::chan_handle {
   }
   template <class Clock, class Duration>
   bool send_until(T value, const std::chrono::time_point<Clock, Duration>& t) const {
-    return detail::sending<T>::send_until(core(), value, detail::deadline_at(t));
+    return detail::sending<T>::send_until(core(), value, t);
   }
   template <class Rep, class Period>
   try_result<T> recv_for(const std::chrono::duration<Rep, Period>& d) const {
@@ -306,7 +321,7 @@ class chan : public detail::chan_handle {
   }
   template <class Clock, class Duration>
   try_result<T> recv_until(const std::chrono::time_point<Clock, Duration>& t) const {
-    return detail::receiving<T>::recv_until(core(), detail::deadline_at(t));
+    return detail::receiving<T>::recv_until(core(), t);
   }
 
   /// Until the context is cancelled; false or an empty result then.

@@ -51,6 +51,34 @@ TEST_P(ChanTimed, NothingComes) {
   });
 }
 
+// Half as fast as the steady one, as a clock that is being set back all the time.
+struct slow_clock {
+  using duration = clock_type::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<slow_clock>;
+  static constexpr bool is_steady = false;
+  static time_point now() { return time_point(clock_type::now().time_since_epoch() / 2); }
+};
+
+// The limit is what the caller's clock says, however long that takes.
+TEST_P(ChanTimed, AnotherClockMayBeSet) {
+  both([] {
+    const chan<int> c;
+    auto t = slow_clock::now() + 2ms;
+    EXPECT_FALSE(c.recv_until(t));
+    EXPECT_GE(slow_clock::now(), t);
+    t = slow_clock::now() + 2ms;
+    EXPECT_FALSE(c.send_until(1, t));
+    EXPECT_GE(slow_clock::now(), t);
+    t = slow_clock::now() + 2ms;
+    EXPECT_FALSE(weft::recv_chan<int>(c).recv_until(t));
+    EXPECT_GE(slow_clock::now(), t);
+    c.close();
+    EXPECT_TRUE(c.recv_until(slow_clock::now() + 1h).closed());
+  });
+}
+
 TEST_P(ChanTimed, SomethingIsThere) {
   both([] {
     const chan<int> c(1);
