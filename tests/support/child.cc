@@ -44,6 +44,19 @@ std::vector<std::string> command(const std::string& name) {
   return words;
 }
 
+// Ours, and what we have ourselves unless it is among them: of two of one name an emulator takes the last.
+std::vector<std::string> with_inherited(std::vector<std::string> variables) {
+  const std::size_t given = variables.size();
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string inherited = *e;
+    const std::string name = inherited.substr(0, inherited.find('=') + 1);
+    bool again = false;
+    for (std::size_t i = 0; i < given; ++i) again = again || variables[i].starts_with(name);
+    if (!again) variables.push_back(inherited);
+  }
+  return variables;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
   for (auto& s : strings) out.push_back(s.data());
@@ -77,8 +90,7 @@ child_result run_child(const std::string& name, const std::vector<std::string>& 
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   std::vector<std::string> words = command(name);
-  std::vector<std::string> variables(environment);
-  for (char** e = environ; *e != nullptr; ++e) variables.emplace_back(*e);
+  std::vector<std::string> variables = with_inherited(environment);
   pid_t pid = -1;
   const int error = posix_spawnp(&pid, words[0].c_str(), &actions, nullptr, pointers(words).data(),
                                  pointers(variables).data());

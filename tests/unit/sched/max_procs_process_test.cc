@@ -125,7 +125,9 @@ class MaxProcsInGroup : public testing::Test {
   int status_of(const char* child, std::vector<std::string> environment = {}) {
     environment.push_back(group_.variable());
     environment.emplace_back(kEightProcessors);
-    environment.emplace_back(kQuietSysmon);  // unless it is among them already
+    bool debug = false;
+    for (const std::string& variable : environment) debug |= variable.starts_with("WEFTDEBUG=");
+    if (!debug) environment.emplace_back(kQuietSysmon);
     return run_child(child, environment).status;
   }
   test::own_cgroup group_;
