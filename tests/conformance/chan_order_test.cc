@@ -14,8 +14,8 @@
 #include <weft/select.h>
 #include <weft/wait_group.h>
 
-#include "support/in_turn.h"
 #include "support/edges.h"
+#include "support/in_turn.h"
 
 extern int chan_order_shared;
 int chan_order_shared = 0;  // visible elsewhere, or the compiler would know its values

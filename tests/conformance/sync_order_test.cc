@@ -24,8 +24,8 @@
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
-#include "support/in_turn.h"
 #include "support/edges.h"
+#include "support/in_turn.h"
 
 extern long sync_order_shared;
 long sync_order_shared = 0;  // visible elsewhere, or the compiler would know its values
