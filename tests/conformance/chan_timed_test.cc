@@ -57,7 +57,7 @@ struct slow_clock {
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<slow_clock>;
-  static constexpr bool is_steady = false;
+  [[maybe_unused]] static constexpr bool is_steady = false;
   static time_point now() { return time_point(clock_type::now().time_since_epoch() / 2); }
 };
 
