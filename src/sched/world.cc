@@ -37,19 +37,6 @@ void set_stopped(P* pp) {
   pp->status.store(p_status::stopped, WEFT_ORDER(PS0, relaxed));
 }
 
-// Takes the turn, or queues for it. The commit of a park: false means that it is ours now.
-bool queue_for_world(waiter* w, void*) {
-  const scoped_lock held(sched.lock);
-  if (!sched.world_held) {
-    sched.world_held = true;
-    return false;
-  }
-  w->next = nullptr;
-  (sched.world_last != nullptr ? sched.world_last->next : sched.world_first) = w;
-  sched.world_last = w;
-  return true;
-}
-
 // Hands the turn straight to the next stopper, in order. [STW-3]
 void pass_world_on() {
   sched.lock.lock();
@@ -108,6 +95,19 @@ struct section {
 
 }  // namespace
 
+// Takes the turn, or queues for it. The commit of a park: false means that it is ours now.
+bool queue_for_world(waiter* w, void*) {
+  const scoped_lock held(sched.lock);
+  if (!sched.world_held) {
+    sched.world_held = true;
+    return false;
+  }
+  w->next = nullptr;
+  (sched.world_last != nullptr ? sched.world_last->next : sched.world_first) = w;
+  sched.world_last = w;
+  return true;
+}
+
 void stop_world() {
   ensure_started();
   if (this_thread_exits()) {
@@ -115,6 +115,10 @@ void stop_world() {
   }
   waiter w;
   block(w, queue_for_world, nullptr, &sched.world_held, wait_reason::stopping_the_world);
+  stop_world_in_turn();
+}
+
+void stop_world_in_turn() {
   const section here;
   sched.lock.lock();
   if (own_p(here.mp) != nullptr) {

@@ -9,6 +9,9 @@ namespace weft::rt {
 
 // Returns once no other goroutine runs; serialised with other stoppers. Blocks: G or thread.
 void stop_world();
+// Its two steps: the commit of a park that ends when it is the caller's turn, and what comes then.
+bool queue_for_world(waiter* w, void*);
+void stop_world_in_turn();
 void start_world();
 // As start_world(), with another number of Ps.
 void start_world_with(std::int32_t procs);

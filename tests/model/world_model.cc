@@ -36,7 +36,10 @@ struct state : runtime {
   }
   void stop_and_start(int procs) {
     rt::stop_world();
-    check(running == 0, "the world has stopped, and a goroutine runs");
+    stopped_and_start(procs);
+  }
+  void stopped_and_start(int procs) {
+    check(running == 0 && !stopped, "the world has stopped, and a goroutine runs");
     stopped = true;
     engine::get().point();
     check(!frozen || rt::current_m() == nullptr,
@@ -44,6 +47,21 @@ struct state : runtime {
     stopped = false;
     started = true;
     rt::start_world_with(procs);
+  }
+  // A goroutine that waits for its turn as goroutines do.
+  job* stopping_goroutine(world& w, const char* text) {
+    job* j = make_job(w, text);
+    auto* turn = w.make<rt::waiter>();
+    j->steps = {[=] {
+                  turn->gp = j;
+                  park(turn, rt::queue_for_world, nullptr);
+                },
+                [this] {
+                  rt::stop_world_in_turn();
+                  stopped_and_start(rt::sched.proc_count());
+                }};
+    jobs.push_back(j);
+    return j;
   }
   void stopper(world& w, const char* text) {
     const int procs = rt::sched.proc_count();
@@ -138,6 +156,46 @@ void two_stoppers(world& w) {
   s->stopper(w, "S");
   s->stopper(w, "R");
   s->all_run(w, 1);
+}
+
+// Goroutines that wait for their turn, parked: whoever starts the world makes the next one runnable.
+void goroutines_queue(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  s->holds(0, 0);
+  s->holds(1, 1);
+  s->queued(0, s->stopping_goroutine(w, "s"));
+  s->queued(1, s->stopping_goroutine(w, "r"));
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  s->all_run(w, 2);
+}
+
+void goroutine_and_thread(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->holds(0, 0);
+  s->queued(0, s->stopping_goroutine(w, "s"));
+  s->queued(0, s->worker(w, "a"));
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->stopper(w, "S");
+  s->all_run(w, 1);
+}
+
+// A goroutine that runs on one M only: that M is being handed a P when the world stops.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void locked(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->holds(1, 0);
+  job* a = s->worker(w, "a");
+  s->m(0)->locked_g = a;
+  a->locked_m = s->m(0);
+  s->queued(1, a);
+  ++rt::sched.m_count;  // M0 has no P, and waits for its goroutine
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  s->stopper(w, "S");
+  w.finally([a] { check(a->ran == 1, "a locked goroutine got lost"); });
 }
 
 // Two goroutines were queued in view of a spinner, which stops; then the first one computes for ever.
@@ -261,6 +319,9 @@ const protocol kProtocol{
         {"handed off", {.preemptions = 2, .old_loads = 0}, handed_off},
         {"by goroutine", {.preemptions = 2, .old_loads = 1}, by_goroutine},
         {"two stoppers", {.preemptions = 2, .old_loads = 0}, two_stoppers},
+        {"goroutines queue", {.preemptions = 2, .old_loads = 0}, goroutines_queue},
+        {"goroutine and thread", {.preemptions = 2, .old_loads = 1}, goroutine_and_thread},
+        {"locked", {.preemptions = 2, .old_loads = 0}, locked},
         {"relied on a spinner", {.preemptions = 1, .old_loads = 1}, relied_on_a_spinner},
         {"shrinks", {.preemptions = 1, .old_loads = 1}, shrinks},
         {"watched", {.preemptions = 2, .old_loads = 1}, watched},
