@@ -29,6 +29,33 @@ TEST_F(MemoryTest, ReservesZeroedMemoryThatCanBeDropped) {
   release(memory, bytes);
 }
 
+bool resident(const std::byte* page) {
+  unsigned char word = 0;
+  EXPECT_EQ(mincore(const_cast<std::byte*>(page), page_size(), &word), 0);
+  return (word & 1) != 0;
+}
+
+// In bulk where the kernel does that; otherwise nothing happens, and the pages come when they are touched.
+TEST_F(MemoryTest, CommitsPagesInBulk) {
+  constexpr std::size_t kPages = 8;
+  for (const int denied : {1, 0}) {
+    os::test_hooks.deny_process_madvise.set(denied);
+    auto* memory = static_cast<std::byte*>(reserve(kPages * page_size()));
+    ASSERT_NE(memory, nullptr);
+    std::byte* const wanted[] = {memory, memory + 3 * page_size(), memory + 7 * page_size()};
+    errno = 1234;
+    const bool done = populate(wanted, 3);
+    EXPECT_EQ(errno, 1234);
+    EXPECT_FALSE(done && denied != 0);
+    for (const std::byte* page : wanted) {
+      EXPECT_EQ(resident(page), done);
+      EXPECT_EQ(*page, std::byte{0});
+    }
+    EXPECT_FALSE(resident(memory + page_size()));
+    release(memory, kPages * page_size());
+  }
+}
+
 TEST_F(MemoryTest, ReservesFarMoreThanThereIs) {
   if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "takes qemu half a minute";
   constexpr std::size_t kQuarterTerabyte = std::size_t{1} << 38;
