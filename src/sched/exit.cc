@@ -84,13 +84,11 @@ void bury(M* mp, G* gp) {
 
 // The stack was lent, and whoever lent it waits for nothing else (in_place.cc).
 [[gnu::always_inline]] inline departure return_stack(M* mp, G* gp) {
-  const stack borrowed = gp->stk;
   G* lender = gp->lender;
   check_overflow(lender->stk);  // borrowed as well: its own end will tell
   end_on(mp, gp);
   gp->stk = {};
   mp->left_wants = leaving::nothing;
-  asan_unpoison(borrowed.lo, borrowed.size());
   lender->transition<g_status::waiting, g_status::runnable>();
   take_over(mp, lender, /*inherit_time=*/true);
   mp->left_tools.leave_for_good(lender->tools);

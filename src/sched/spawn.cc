@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -154,10 +155,11 @@ G* g_free_get(P* pp) {
   --pp->free_count;
   gp->schedlink = nullptr;
   // The next one may come from another P's cache; the next spawn will want the three lines that a
-  // birth writes.
-  __builtin_prefetch(pp->free_gs, 1);
-  __builtin_prefetch(reinterpret_cast<std::byte*>(pp->free_gs) + 64, 1);
-  __builtin_prefetch(reinterpret_cast<std::byte*>(pp->free_gs) + 128, 1);
+  // birth writes. As numbers: there may be no next one, and null may not be added to.
+  const auto lines = reinterpret_cast<std::uintptr_t>(pp->free_gs);
+  __builtin_prefetch(reinterpret_cast<const void*>(lines), 1);
+  __builtin_prefetch(reinterpret_cast<const void*>(lines + 64), 1);
+  __builtin_prefetch(reinterpret_cast<const void*>(lines + 128), 1);
   return gp;
 }
 

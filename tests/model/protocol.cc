@@ -211,9 +211,10 @@ void expect_all_orders_accounted_for(const std::vector<const protocol*>& protoco
                                      [&](const protocol* p) { return p->covers(*s); });
     if (covered && file.rfind(root, 0) == 0) modelled.emplace(file.substr(root.size()), s->label);
   }
-  for (const auto& [file, label] : written) {
-    const bool is_exempt = std::any_of(exempt.begin(), exempt.end(), [&](const exemption& e) {
-      return e.file == file && e.label == label;
+  for (const auto& order : written) {
+    const auto& [file, label] = order;
+    const bool is_exempt = std::any_of(exempt.begin(), exempt.end(), [&order](const exemption& e) {
+      return e.file == order.first && e.label == order.second;  // clang 14 captures no bindings
     });
     const bool is_modelled = modelled.count({file, label}) != 0;
     EXPECT_TRUE(is_modelled || is_exempt)

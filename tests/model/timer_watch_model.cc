@@ -61,7 +61,7 @@ struct state : runtime {
     p(i)->timers.start(*a);
   }
   void rest(world& w, int idle_ps) {
-    w.finally([this, idle_ps] {
+    w.finally([this, idle_ps]() WEFT_NO_THREAD_SAFETY_ANALYSIS {  // all threads are at rest
       check_quiet(idle_ps);
       std::int64_t next = rt::kNever;
       for (alarm* a : alarms) {
@@ -196,19 +196,20 @@ void make_crowd(world& w, state* s, int p, std::initializer_list<job*> woken) {
   now = 1'000'000;
 }
 
-void watches(state* s, int m, std::int64_t until) {
+// Set-up, before there are threads: nobody holds a lock.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void watches(state* s, int m, std::int64_t until) {
   rt::sched.timer_watcher = s->m(m);
   rt::sched.watched_until.store(until, std::memory_order_relaxed);
 }
 
-void deputizes(state* s, int m, std::int64_t until) {
+WEFT_NO_THREAD_SAFETY_ANALYSIS void deputizes(state* s, int m, std::int64_t until) {
   rt::sched.timer_deputy = s->m(m);
   rt::sched.deputy_until = until;
 }
 
 // I1 for those whom a crowd wakes: each has run, or an M sleeps that is due soon, and will look.
 void share(world& w, state* s, std::vector<job*> jobs) {
-  w.finally([=] {
+  w.finally([=]() WEFT_NO_THREAD_SAFETY_ANALYSIS {  // all threads are at rest
     for (alarm* a : s->alarms) check(a->fired == 1, "a timer is overdue beside an idle P");
     const rt::M* watcher = rt::sched.timer_watcher;
     const bool due = rt::sched.crowd_waits && watcher != nullptr && watcher->is_idle &&
