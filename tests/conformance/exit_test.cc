@@ -245,6 +245,37 @@ WEFT_CHILD(static_waits_for_a_thread) {
   return 17;
 }
 
+// Whoever yields in exit() until something has happened lets those go on who were stopped before they could
+// do it.
+void yield_for_a_goroutine() {
+  static std::atomic<bool> exits{false};
+  static std::atomic<bool> seen{false};
+  static std::atomic<bool> computes{false};
+  std::atexit([] {
+    exits = true;
+    while (!seen) weft::gosched();
+    std::printf("seen\n");
+  });
+  weft::go([] {
+    computes = true;
+    while (!exits) sched_yield();  // the thread's: no scheduling point
+    seen = true;
+  });
+  while (!computes) sched_yield();
+}
+WEFT_CHILD(static_yields_for_a_goroutine) {
+  yield_for_a_goroutine();
+  return 18;
+}
+WEFT_CHILD(static_yields_on_a_goroutine) {
+  return weft::run(
+      [] {
+        yield_for_a_goroutine();
+        std::exit(19);
+      },
+      {.max_procs = weft::runtime::gomaxprocs() + 1});
+}
+
 class Exit : public weft::test::children_over_procs {};
 
 TEST_P(Exit, MainReturns) {
@@ -289,6 +320,11 @@ TEST_P(Exit, AStaticThatWaitsForAThread) {
   const child_result r = run("static_waits_for_a_thread");
   EXPECT_EQ(r.status, 17);
   EXPECT_EQ(r.output, "released\n");
+}
+
+TEST_P(Exit, AStaticThatYields) {
+  expect("static_yields_for_a_goroutine", 18, "seen\n");
+  expect("static_yields_on_a_goroutine", 19, "seen\n");
 }
 
 WEFT_OVER_PROCS(Exit);

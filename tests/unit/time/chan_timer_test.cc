@@ -46,6 +46,34 @@ TEST_P(ChanTimer, FiresWhileAGoroutineHoldsTheLock) {
   });
 }
 
+// A timer that is on its way to fire when it is reset to later is pending, and a stop finds it.
+TEST_P(ChanTimer, StoppedAfterAResetThatOvertookIt) {
+  run([] {
+    constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
+    for (int i = 0; i < weft::test::scaled(20, 5); ++i) {
+      channel* c = make_time_channel(nanotime() + kHour, 0);
+      wait_group wg;
+      wg.go([c] {
+        clock::time_point t;
+        EXPECT_TRUE(detail::chan_recv(c, &t));
+      });
+      EXPECT_TRUE(weft::test::eventually(timers_pending));
+      reset_time_channel(c, nanotime() + kMs, 0);
+      c->lock();
+      EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));  // on its way
+      c->unlock();
+      reset_time_channel(c, nanotime() + kHour,
+                         0);  // with one P before it comes, otherwise perhaps
+      gosched();
+      stop_time_channel(c);
+      EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
+      reset_time_channel(c, nanotime() + kMs, 0);
+      wg.wait();
+      detail::chan_release(c);
+    }
+  });
+}
+
 WEFT_OVER_PROCS(ChanTimer);
 
 }  // namespace
