@@ -21,7 +21,7 @@ class singleflight {
  public:
   struct result {
     Value value;
-    bool shared;  ///< others have got it, too
+    bool shared;  ///< others have asked for it, too
   };
 
   template <class F>
@@ -48,22 +48,6 @@ class singleflight {
     promise<Value> outcome;
     shared_future<Value> value = outcome.get_future().share();
     bool shared = false;  // guarded by the group's mutex
-
-    template <class F>
-    result begin(F&& f, mutex& m) {
-      std::exception_ptr thrown;
-      try {
-        outcome.set_value(std::forward<F>(f)());
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-      if (thrown != nullptr) {
-        outcome.set_exception(thrown);
-      }
-      const Value& v = value.get();
-      const std::lock_guard<mutex> held(m);
-      return {v, shared};
-    }
   };
 
   // wait(future) is true when it is worth asking for its value.
@@ -83,23 +67,49 @@ class singleflight {
     const auto mine = std::make_shared<flight>();
     place = mine;
     held.unlock();
-    const landing at_end{*this, key, mine};
-    return mine->begin(std::forward<F>(f), mutex_);
+    return lead(key, *mine, std::forward<F>(f));
   }
 
-  // However the call ends: if by goexit(), those who wait find a broken promise.
+  // Takes the flight off the map, however the call ends: if by goexit(), those who wait find a broken
+  // promise. After it nobody joins, so that `shared` stays as it is.
   struct landing {
     singleflight& group;
     const Key& key;
-    const std::shared_ptr<flight>& mine;
-    ~landing() {
+    flight& mine;
+    bool landed = false;
+
+    void land() {
+      if (std::exchange(landed, true)) {
+        return;
+      }
       const std::lock_guard<mutex> held(group.mutex_);
       const auto at = group.flights_.find(key);
-      if (at != group.flights_.end() && at->second == mine) {
+      if (at != group.flights_.end() && at->second.get() == &mine) {
         group.flights_.erase(at);
       }
     }
+    ~landing() { land(); }
   };
+
+  // Lands before it publishes: who has the answer and asks again gets another one. What belongs to the
+  // user (f, and the value's moves, copies and destructor) runs without the mutex.
+  template <class F>
+  result lead(const Key& key, flight& mine, F&& f) {
+    landing at_end{*this, key, mine};
+    std::exception_ptr thrown;
+    try {
+      Value v = std::forward<F>(f)();
+      at_end.land();
+      mine.outcome.set_value(std::forward<Value>(v));
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (thrown != nullptr) {
+      at_end.land();
+      mine.outcome.set_exception(thrown);
+    }
+    return {mine.value.get(), mine.shared};
+  }
 
   mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<flight>, Hash> flights_;

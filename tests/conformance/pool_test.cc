@@ -115,18 +115,26 @@ WEFT_OVER_PROCS(Pool);
 
 class Singleflight : public weft::test::over_procs {};
 
+// Counts who asks: each run() looks its key up once, in the critical section in which it joins or leads.
+std::atomic<int> asked{0};
+struct counting_hash {
+  std::size_t operator()(int key) const {
+    ++asked;
+    return static_cast<std::size_t>(key);
+  }
+};
+
 TEST_P(Singleflight, OneCallForAll) {
+  asked = 0;
   run([] {
-    weft::singleflight<std::string, int> group;
-    std::atomic<int> calls{0}, shared{0}, in{0};
+    weft::singleflight<int, int, counting_hash> group;
+    std::atomic<int> calls{0}, shared{0};
     weft::wait_group wg;
     for (int i = 0; i < 10; ++i) {
       wg.go([&] {
-        ++in;
-        const auto r = group.run("key", [&] {
+        const auto r = group.run(1, [&] {
           ++calls;
-          EXPECT_TRUE(eventually([&] { return in == 10; }));
-          for (int k = 0; k < 10; ++k) weft::gosched();
+          EXPECT_TRUE(eventually([] { return asked == 10; })) << "all of them wait for this call";
           return 7;
         });
         EXPECT_EQ(r.value, 7);
@@ -134,10 +142,69 @@ TEST_P(Singleflight, OneCallForAll) {
       });
     }
     wg.wait();
-    EXPECT_GE(calls, 1);
-    EXPECT_LE(calls, 10);
-    EXPECT_EQ(group.run("key", [] { return 8; }).value, 8) << "not kept";
-    EXPECT_FALSE(group.run("other", [] { return 8; }).shared);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(shared, 10) << "also the one that has called";
+    EXPECT_EQ(group.run(1, [] { return 8; }).value, 8) << "not kept";
+    EXPECT_FALSE(group.run(2, [] { return 8; }).shared);
+  });
+}
+
+// The answer of one who takes a long time to copy it, or to destroy what he has moved from.
+enum class slow { nothing, copying, destroying };
+weft::goroutine_local<slow> slow_at;
+std::atomic<bool> asked_again{false};
+struct page {
+  int number;
+  bool moved_from = false;
+
+  explicit page(int n) : number(n) {}
+  page(const page& other) : number(other.number) { dawdle(slow::copying); }
+  page(page&& other) noexcept : number(other.number) { other.moved_from = true; }
+  ~page() {
+    if (moved_from) dawdle(slow::destroying);
+  }
+  static void dawdle(slow at) {
+    if (*slow_at == at) {
+      EXPECT_TRUE(eventually([] { return asked_again.load(); })) << "others wait for this";
+    }
+  }
+};
+
+// Whoever has got an answer and asks again gets another one, however late the one that has called is.
+void ask_again(slow first_is) {
+  weft::singleflight<int, page, counting_hash> group;
+  std::atomic<int> source{1}, calls{0};
+  asked = 0;
+  asked_again = false;
+  const auto ask = [&] {
+    return group.run(1, [&] {
+      if (++calls == 1) {
+        EXPECT_TRUE(eventually([] { return asked == 2; }));
+      }
+      return page(source);
+    });
+  };
+  weft::thread first([&] {
+    *slow_at = first_is;
+    const auto r = ask();
+    EXPECT_EQ(r.value.number, 1);
+    EXPECT_TRUE(r.shared);
+  });
+  EXPECT_TRUE(eventually([&] { return calls == 1; }));
+  EXPECT_EQ(ask().value.number, 1);
+  source = 2;  // the world has changed, after the answer
+  const auto r = ask();
+  asked_again = true;
+  EXPECT_EQ(r.value.number, 2);
+  EXPECT_FALSE(r.shared);
+  EXPECT_EQ(calls, 2);
+  first.join();
+}
+
+TEST_P(Singleflight, NoStaleAnswer) {
+  run([] {
+    ask_again(slow::destroying);
+    ask_again(slow::copying);
   });
 }
 
