@@ -19,7 +19,8 @@ WEFT_EXPORT void* local_get(std::uint64_t key, void* (*make)(const void*), const
 
 /// thread_local for goroutines: a goroutine keeps its value wherever it runs, and a plain thread has one,
 /// too. Value-initialised, or made by an initialiser, at first use; destroyed when the goroutine ends,
-/// in reverse order. Destroying the goroutine_local itself leaves values behind until then.
+/// in reverse order, so that a destructor may use values made earlier than its own; of one that has been
+/// destroyed it gets a new one. Destroying the goroutine_local itself leaves values behind until then.
 ///
 ///     static weft::goroutine_local<std::string> request_id;
 ///     *request_id = "42";

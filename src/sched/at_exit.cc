@@ -55,7 +55,6 @@ void thread_ends(void* p) {
   pthread_setspecific(thread_key(), record);
   while (exit_hook* h = record->hooks) {
     record->hooks = h->next;
-    record->word = nullptr;  // before each: a hook may have given it a word that the next one ends
     h->run(h);
   }
   pthread_setspecific(thread_key(), nullptr);
@@ -75,7 +74,6 @@ WEFT_NO_TSAN exit_hook* pop(G* gp) {
   }
   return h;
 }
-WEFT_NO_TSAN void begin_end(G* gp) { gp->own_word = nullptr; }
 WEFT_NO_TSAN void finish_end(G* gp) { gp->has_exit_hooks = false; }
 
 }  // namespace
@@ -92,10 +90,8 @@ void at_exit(exit_hook& hook) {
 
 void run_exit_hooks(G* gp) {
   while (exit_hook* h = pop(gp)) {
-    begin_end(gp);  // before each: a hook may have given it a word that the next one ends
     h->run(h);
   }
-  begin_end(gp);
   finish_end(gp);
 }
 

@@ -29,8 +29,8 @@ void at_exit(exit_hook& hook);
 // By a goroutine that ends.
 void run_exit_hooks(G* gp);
 
-// A word that belongs to the calling goroutine or plain thread, null at first, and again before its
-// hooks run.
+// A word that belongs to the calling goroutine or plain thread, null at first. Whoever sets it registers a
+// hook that makes it null again.
 void* own_word();
 void set_own_word(void* word);
 

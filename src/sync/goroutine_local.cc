@@ -3,6 +3,10 @@
 // A goroutine that uses any has a table, found by its own word (sched/at_exit.h): open addressing by
 // the key, an ever-growing number, so that neighbouring keys lie in neighbouring places. A key that has
 // gone leaves its values where they are until their goroutines end: nobody else may touch the table.
+//
+// GL1: a value is in the table from its making until just before its destructor is called. So a destructor
+//      finds those values that were made before it and live longer, as with thread_local, and never one that
+//      is destroyed. What it brings to life goes to the same table, and is destroyed next.
 #include <cstddef>
 #include <vector>
 
@@ -50,6 +54,20 @@ class table : public rt::exit_hook {
  private:
   static constexpr std::size_t kSmallest = 8;
 
+  // Those that had to go further because of it move up: a search ends at the first free place.
+  void erase(std::uint64_t key) {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t hole = place_of(key);
+    for (std::size_t i = (hole + 1) & mask; places_[i].key != 0; i = (i + 1) & mask) {
+      const std::size_t home = places_[i].key & mask;
+      if (((i - home) & mask) >= ((i - hole) & mask)) {
+        places_[hole] = places_[i];
+        hole = i;
+      }
+    }
+    places_[hole] = {};
+  }
+
   // Where the key is, or where it belongs.
   std::size_t place_of(std::uint64_t key) const {
     const std::size_t mask = places_.size() - 1;
@@ -60,15 +78,17 @@ class table : public rt::exit_hook {
     return i;
   }
 
-  // A value's destructor may use others, and even bring new ones to life: those come first, in a table
-  // of their own, because the goroutine's word is null by now.
+  // GL1; the word is the table until the last value has gone. Whoever asks afterwards, in another hook,
+  // gets another table.
   static void end(rt::exit_hook* h) {
     auto* self = static_cast<table*>(h);
     while (!self->order_.empty()) {
       const value v = self->order_.back();
       self->order_.pop_back();
+      self->erase(v.key);
       v.destroy(v.p);
     }
+    rt::set_own_word(nullptr);
     delete self;
   }
 

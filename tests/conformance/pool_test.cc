@@ -325,6 +325,46 @@ TEST_P(GoroutineLocal, BornWhileOthersAreDestroyed) {
   EXPECT_EQ(ys_alive, 0);
 }
 
+// A destructor finds the values that live longer than its own, wherever in the table they are.
+std::atomic<int> early_made{0}, early_seen{0};
+struct early {
+  int number = 0;
+  early() { ++early_made; }
+};
+std::vector<std::unique_ptr<weft::goroutine_local<early>>> earlies;
+struct late {
+  ~late() {
+    for (auto& e : earlies) early_seen += (*e)->number;
+  }
+};
+weft::goroutine_local<late> the_late;
+
+TEST_P(GoroutineLocal, DestructorsFindEarlierValues) {
+  for (int n = 1; n <= 17; ++n) {
+    early_made = early_seen = 0;
+    const auto body = [] {
+      for (auto& e : earlies) (*e)->number = 42;
+      for (int i = 0; i < 9; ++i)
+        *weft::goroutine_local<int>() = i;  // others that are destroyed before
+      the_late.get();
+      for (int i = 0; i < 9; ++i) *weft::goroutine_local<int>() = i;
+    };
+    run([&] {
+      for (int i = 0; i < n; ++i) {
+        earlies.push_back(std::make_unique<weft::goroutine_local<early>>());
+        for (int k = 1; k < 64; ++k) weft::goroutine_local<early>();  // they want the same place
+      }
+      weft::thread(body).join();
+      EXPECT_EQ(early_seen, 42 * n);
+      EXPECT_EQ(early_made, n) << "a second one";
+      std::thread(body).join();
+      EXPECT_EQ(early_seen, 2 * 42 * n);
+      EXPECT_EQ(early_made, 2 * n) << "a second one";
+      earlies.clear();
+    });
+  }
+}
+
 // Destroyed when the goroutine ends, the last one first, also by goexit().
 TEST_P(GoroutineLocal, DestroyedAtTheEnd) {
   static std::string order;
