@@ -9,6 +9,7 @@
 #include <weft/context.h>
 #include <weft/detail/export.h>
 #include <weft/go.h>
+#include <weft/mutex.h>
 #include <weft/wait_group.h>
 
 namespace weft {
@@ -62,8 +63,8 @@ class task_group {
   /// At most n tasks at a time; negative: any number. Throws panic_error while tasks run.
   WEFT_EXPORT void set_limit(int n);
 
-  /// Until all tasks have ended. Rethrows the first exception, once. The group can be used again, but its
-  /// context stays cancelled.
+  /// Until all tasks have ended. Rethrows the first exception, once: if several wait, one of them gets it. The
+  /// group can be used again, but its context stays cancelled.
   WEFT_EXPORT void wait();
   /// The same with a limit; false if that came first. The tasks go on then, and the destructor waits.
   template <class Rep, class Period>
@@ -116,8 +117,8 @@ class task_group {
   chan<unit> places_{nullptr};  // nil: no limit
   int limit_ = -1;
   int unwinding_;  // exceptions on their way when it was made
-  unsigned failed_ = 0;
-  std::exception_ptr first_;
+  mutex mutex_;
+  std::exception_ptr first_;  // guarded by it; until a wait() takes it
 };
 
 }  // namespace weft

@@ -1,11 +1,13 @@
 // weft::task_group over a wait group, a context and, for the limit, a channel with as many places.
+//
+// The first exception is guarded by a mutex, not handed over by the wait group: several may wait, of whom one
+// takes it, and those who have returned may have started tasks that fail meanwhile.
 #include <string>
 
 #include <weft/detail/rethrow.h>
 #include <weft/panic.h>
 #include <weft/task_group.h>
 
-#include "base/atomic.h"
 #include "fiber/unwind.h"
 #include "sync/context_node.h"
 #include "sync/count_gate.h"
@@ -13,11 +15,6 @@
 namespace weft {
 
 namespace {
-
-rt::atomic<unsigned>& shared(unsigned& flag) {
-  static_assert(sizeof(rt::atomic<unsigned>) == sizeof(unsigned));
-  return *reinterpret_cast<rt::atomic<unsigned>*>(&flag);
-}
 
 rt::count_gate& gate_of(wait_group* tasks) { return *reinterpret_cast<rt::count_gate*>(tasks); }
 
@@ -82,11 +79,15 @@ void task_group::fail() noexcept {
   if (rt::handling_goexit()) {
     return;
   }
-  // order: relaxed, the flag alone decides; first_ is handed over by the wait group
-  if (shared(failed_).exchange(1, WEFT_ORDER(TG0, relaxed)) == 0) {
-    first_ = std::current_exception();
-    cancel_(first_);
+  const std::exception_ptr mine = std::current_exception();
+  {
+    const std::lock_guard<mutex> held(mutex_);
+    if (first_ != nullptr) {
+      return;
+    }
+    first_ = mine;
   }
+  cancel_(mine);
 }
 
 void task_group::wait() {
@@ -105,8 +106,12 @@ bool task_group::wait_within(detail::limit l) {
 // All tasks have ended.
 void task_group::finish() {
   cancel();
-  if (std::exception_ptr e = std::exchange(first_, nullptr)) {
-    shared(failed_).store(0, WEFT_ORDER(TG0, relaxed));  // order: relaxed, no task is left
+  std::exception_ptr e;
+  {
+    const std::lock_guard<mutex> held(mutex_);
+    e.swap(first_);
+  }
+  if (e != nullptr) {
     detail::rethrow_carried(e);
   }
 }

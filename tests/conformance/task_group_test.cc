@@ -10,10 +10,13 @@
 #include <weft/panic.h>
 #include <weft/run.h>
 #include <weft/task_group.h>
+#include <weft/wait_group.h>
 
 #include "support/fixture.h"
 
 namespace {
+
+using weft::test::scaled;
 
 class TaskGroup : public weft::test::over_procs {};
 
@@ -68,6 +71,42 @@ TEST_P(TaskGroup, TheFirstExceptionCancelsTheOthersAndComesOut) {
       EXPECT_STREQ(e.what(), "first");
     }
     g.wait();  // taken once
+  });
+}
+
+// One of several who wait gets it, also with a limit; and those who have returned may go on with the group.
+TEST_P(TaskGroup, SeveralWait) {
+  run([] {
+    for (weft::test::budget b(scaled(2000, 100)); b.next();) {
+      weft::task_group g;
+      std::atomic<int> thrown{0}, got{0};
+      const auto fail = [&] {
+        g.run([&thrown] {
+          ++thrown;
+          throw std::runtime_error("x");
+        });
+      };
+      fail();
+      weft::wait_group waiters;
+      for (int i = 0; i < 4; ++i) {
+        waiters.go([&, i] {
+          try {
+            i % 2 == 0 ? g.wait() : void(g.wait(weft::context::background()));
+          } catch (const std::runtime_error& e) {
+            EXPECT_STREQ(e.what(), "x");
+            if (++got == 1) fail();
+          }
+        });
+      }
+      waiters.wait();
+      try {
+        g.wait();
+      } catch (const std::runtime_error&) {
+        ++got;
+      }
+      EXPECT_EQ(thrown, 2);
+      EXPECT_EQ(got, 2);
+    }
   });
 }
 
