@@ -15,6 +15,7 @@ namespace detail {
 WEFT_EXPORT bool lock_until(mutex& m, limit l);
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_too_recursive();
+[[noreturn]] WEFT_EXPORT void not_the_owner(bool locked);
 }  // namespace detail
 
 using std::adopt_lock;
@@ -130,6 +131,11 @@ class recursive {
     return lock_by([](Mutex& m) { return m.try_lock(); });
   }
   void unlock() {
+    // order: relaxed, as again(); to whom it does not belong, it does not matter whose it is
+    const std::uint64_t owner = __atomic_load_n(&owner_, __ATOMIC_RELAXED);
+    if (owner != this_thread_id()) [[unlikely]] {
+      not_the_owner(owner != 0);
+    }
     if (--depth_ == 0) {
       // order: relaxed, nobody else finds his own id here
       __atomic_store_n(&owner_, 0, __ATOMIC_RELAXED);
@@ -176,7 +182,8 @@ class recursive {
 
 }  // namespace detail
 
-/// std::recursive_mutex: its owner, a goroutine or a plain thread, may lock it again.
+/// std::recursive_mutex: its owner, a goroutine or a plain thread, may lock it again. If anybody else unlocks
+/// it, that is a fatal error.
 class recursive_mutex : public detail::recursive<mutex> {
  public:
   constexpr recursive_mutex() noexcept = default;

@@ -87,6 +87,12 @@ void throw_too_recursive() {
   throw std::system_error(EAGAIN, std::generic_category(), "weft::recursive_mutex");
 }
 
+void not_the_owner(bool locked) {
+  rt::fatal(locked ? "sync: unlock of recursive mutex by another than its owner"
+                   : "sync: unlock of unlocked mutex",
+            rt::user_fault);
+}
+
 }  // namespace detail
 
 }  // namespace weft

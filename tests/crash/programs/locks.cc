@@ -1,5 +1,6 @@
 // Locks that are misused, and goroutines that wait for them for ever.
 #include <cstdio>
+#include <thread>
 
 #include <weft/condition_variable.h>
 #include <weft/latch.h>
@@ -39,6 +40,36 @@ CRASH_PROGRAM(mutex_unlock_twice) {
     m.lock();
     m.unlock();
     m.unlock();
+  });
+}
+CRASH_PROGRAM(recursive_mutex_unlock) {
+  return misuse([] {
+    weft::recursive_mutex m;
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(recursive_mutex_unlock_once_more) {
+  return misuse([] {
+    weft::recursive_timed_mutex m;
+    m.lock();
+    m.lock();
+    m.unlock();
+    m.unlock();
+    m.unlock();
+  });
+}
+CRASH_PROGRAM(recursive_mutex_unlock_by_another) {
+  return misuse([] {
+    weft::recursive_mutex m;
+    m.lock();
+    weft::thread([&m] { m.unlock(); }).join();
+  });
+}
+CRASH_PROGRAM(recursive_mutex_unlock_by_a_thread) {
+  return misuse([] {
+    weft::recursive_timed_mutex m;
+    m.lock();
+    std::thread([&m] { m.unlock(); }).join();
   });
 }
 CRASH_PROGRAM(shared_mutex_unlock) {
