@@ -140,6 +140,56 @@ TEST_P(LimitStorm, Notifications) {
   EXPECT_EQ(tokens[1], 1);
 }
 
+// The same with one who is patient, and others that leave without a look at what they waited for: whoever is
+// notified passes it on, so that the notification must come to the patient one, or all would sleep for ever.
+template <class Condition>
+void one_is_patient(random_source& random) {
+  const auto some_time = [&random](int microseconds) {
+    return std::chrono::nanoseconds(1000 * random.below(microseconds));
+  };
+  weft::mutex m;
+  Condition cv;
+  bool told = false;
+  std::atomic<int> waiting{0};  // changed under the mutex
+  auto [ctx, cancel] = weft::with_cancel(weft::context::background());
+  weft::wait_group wg;
+  for (int i = 0; i < 3; ++i) {
+    wg.go([&, i, limit = some_time(30), c = ctx] {
+      std::unique_lock<weft::mutex> l(m);
+      ++waiting;
+      if (i == 2 ? cv.wait(l, c) : cv.wait_for(l, limit) == std::cv_status::no_timeout) {
+        cv.notify_one();
+      }
+    });
+  }
+  wg.go([&] {
+    std::unique_lock<weft::mutex> l(m);
+    ++waiting;
+    cv.wait(l, [&told] { return told; });
+  });
+  while (waiting < 4) weft::gosched();
+  for (const auto end = weft::test::test_clock::now() + some_time(20);
+       weft::test::test_clock::now() < end;) {
+  }
+  wg.go([stop = cancel] { stop(); });
+  {
+    const std::lock_guard<weft::mutex> l(m);
+    told = true;
+  }
+  cv.notify_one();
+  wg.wait();
+}
+
+TEST_P(LimitStorm, OneIsPatient) {
+  run([this] {
+    random_source random(1);
+    while (blowing()) {
+      one_is_patient<weft::condition_variable>(random);
+      one_is_patient<weft::condition_variable_any>(random);
+    }
+  });
+}
+
 TEST_P(LimitStorm, Joins) {
   blow(4, [&](random_source& random) {
     int result = 0;
