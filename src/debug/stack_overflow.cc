@@ -1,12 +1,14 @@
 // See debug/stack_overflow.h.
 #include "debug/stack_overflow.h"
 
+#include <csignal>
 #include <cstdint>
-#include <signal.h>
+#include <pthread.h>
 #include <ucontext.h>
 
 #include "base/fatal.h"
 #include "base/print.h"
+#include "debug/crash_stack.h"
 #include "debug/dump.h"
 #include "debug/frame.h"
 #include "debug/traceback.h"
@@ -52,8 +54,15 @@ bool overflows(const stack& s, std::uintptr_t fault, std::uintptr_t sp) {
   return s && (in_guard || below);
 }
 
-[[noreturn]] void report(const G& gp, const frame& innermost) {
-  const crash_turn turn = begin_crash();
+struct overflow {
+  const G& gp;
+  const frame& innermost;
+  crash_turn turn;
+};
+
+// On the crash stack: a stack for handlers that the program has made may be small.
+void report_and_end(void* arg) {
+  const auto& [gp, innermost, turn] = *static_cast<const overflow*>(arg);
   {
     printer out;
     out.str("runtime: goroutine stack exceeds ").udec(gp.stk.size()).str("-byte limit\n");
@@ -71,9 +80,32 @@ bool overflows(const stack& s, std::uintptr_t fault, std::uintptr_t sp) {
   end_crash();
 }
 
+[[noreturn]] void report(const G& gp, const frame& innermost) {
+  overflow what{gp, innermost, begin_crash()};
+  on_crash_stack(what.turn == crash_turn::report ? &gp : nullptr, report_and_end, &what);
+  __builtin_trap();
+}
+
+// What the kernel does before it calls a handler.
+void as_for(const struct sigaction& handler, int signal) {
+  pthread_sigmask(SIG_BLOCK, &handler.sa_mask, nullptr);
+  if ((handler.sa_flags & SA_NODEFER) != 0) {
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, signal);
+    pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  }
+  if ((handler.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
+    std::signal(signal, SIG_DFL);
+  }
+}
+
 // As if weft did not exist.
 void pass_on(int signal, siginfo_t* info, void* context) {
-  const struct sigaction& before = signal == SIGSEGV ? previous_segv : previous_bus;
+  const struct sigaction before = signal == SIGSEGV ? previous_segv : previous_bus;
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    as_for(before, signal);
+  }
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, info, context);
     return;
@@ -112,8 +144,10 @@ void report_stack_overflows() noexcept {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &previous_segv);
-  sigaction(SIGBUS, &action, &previous_bus);
+  sigaction(SIGSEGV, nullptr, &previous_segv);  // before a fault can ask for it
+  sigaction(SIGBUS, nullptr, &previous_bus);
+  sigaction(SIGSEGV, &action, nullptr);
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 }  // namespace weft::rt

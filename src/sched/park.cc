@@ -65,6 +65,9 @@ void gosched() {
   if (mp == nullptr || mp->curg == nullptr) {
     leave_runtime(mp);
     sched_yield();
+    if (process_is_exiting()) {
+      cpu_pause();  // naps, as below
+    }
     return;
   }
   G* gp = mp->curg;
@@ -73,6 +76,7 @@ void gosched() {
   G* next = pick_local(mp, pp, &inherit);
   if (next == nullptr && this_thread_exits()) [[unlikely]] {
     leave_runtime(mp);  // everybody else is frozen, and who comes back to g0 would be, too
+    cpu_pause();        // naps, so that whoever has what we wait for is let go (freeze.cc)
     return;
   }
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&

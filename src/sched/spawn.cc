@@ -328,7 +328,10 @@ void count_ended(P* pp) { count_goroutine(pp, -1); }
 
 bool start_helper(void (*body)(void*)) {
   sched.lock.lock();
-  if (sched.idle_ms == nullptr && sched.m_count == sched.locked_m_idle) {
+  // With an idle P but no idle M, some M is between letting that P go and falling asleep, and may not look
+  // again; without an idle P whoever runs dry looks at the queue first. keeps I1
+  if (sched.idle_ms == nullptr &&
+      (sched.idle.idle() > 0 || sched.m_count == sched.locked_m_idle)) {
     sched.lock.unlock();
     return false;
   }

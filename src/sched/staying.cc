@@ -47,7 +47,11 @@ void yield_staying() {
   M* mp = enter_runtime();
   const bool alone = mp == nullptr || mp->curg == nullptr || nobody_waits_for(mp->p);
   leave_runtime(mp);
-  if (alone || this_thread_exits()) {
+  if (this_thread_exits()) {
+    cpu_pause();  // naps, so that whoever is frozen with what we wait for is let go (freeze.cc)
+    return;
+  }
+  if (alone) {
     return;
   }
   const bool pinned = pin_to_thread();

@@ -142,7 +142,9 @@ void release_elsewhere(channel* c) {
 // Entered with the channel's lock, leaves without.
 void fire_unlock(channel* c, std::int64_t now) {
   chan_timer& t = timer_of(c->hook);
-  t.armed = 0;
+  if (t.armed <= now) {
+    t.armed = 0;
+  }  // else somebody has armed it anew while it was on its way: it is pending
   look_unlock(t, now);
 }
 

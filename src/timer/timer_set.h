@@ -64,6 +64,9 @@ class timer_set {
     e.where.store(name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
     const bool earlier = when < next();
     if (earlier) {
+      if (near_ != 0 && when < near_begin_ - slack()) {
+        forget_crowd();  // this one is not of it, and shall not be late for it
+      }
       set_next(when);
     }
     near_ += is_near(when);
@@ -245,6 +248,7 @@ class timer_set {
     if (n >= kFewest) {
       near_ = n;
       near_end_ = end;
+      near_begin_ = next();
       set_slack(n == kCrowd ? kMostSlack : n * kSlackEach);
     }
   }
@@ -285,6 +289,7 @@ class timer_set {
   std::uint64_t count_ = 0;
   static constexpr std::uint64_t kFewest = 3;  // are a crowd
   std::uint64_t near_ = 0;  // up to near_end_; no more than there are. 0: no crowd
+  std::int64_t near_begin_ = 0;
   std::int64_t near_end_ = 0;
   std::int64_t overslept_ = 0;  // who sleeps until the earliest may do so until then
   wheel wheel_;

@@ -412,6 +412,12 @@ TEST(Overflow, OnALockedThread) {
 TEST(Overflow, IsNotTheProgramsFault) {
   EXPECT_CRASH(run_program("overflow_after_handler"), "fatal error: stack overflow\n");
 }
+TEST(Overflow, NeedsLittleOfTheProgramsSignalStack) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer has its own";
+  const outcome o = run_program("overflow_with_small_signal_stack");
+  EXPECT_CRASH(o, "fatal error: stack overflow\n");
+  EXPECT_NE(o.err.find("app::descend"), std::string::npos) << o.err;
+}
 // Faults that are no overflow end as they would without weft. (ASan reports them itself.)
 TEST(Overflow, IsNotEveryFault) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer handles faults";
@@ -423,6 +429,8 @@ TEST(Overflow, IsNotEveryFault) {
   EXPECT_EQ(sent.err.find("fatal error"), std::string::npos) << sent.err;
 }
 TEST(Overflow, LeavesOtherFaultsToThePreviousHandler) {
+  const outcome jumps = run_program("faults_left_by_jumps");
+  EXPECT_EQ(jumps.exit_status, 9) << jumps.err;
   const outcome o = run_program("fault_after_handler");
   EXPECT_EQ(o.exit_status, 7) << o.err;
   EXPECT_EQ(o.err, "the program's own handler\n");

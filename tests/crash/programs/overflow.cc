@@ -1,6 +1,8 @@
 // Goroutines that use more stack than they have, and faults that have nothing to do with it.
+#include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <weft/weft.h>
@@ -49,6 +51,27 @@ int in_goroutine(int (*f)(), weft::attrs how = {}) {
 
 int overflow() { return descend(0); }
 
+// Leaves every fault by a jump, as collectors and test frameworks do.
+jmp_buf back;
+int survive() {
+  for (volatile int i = 0; i < 3; i = i + 1) {
+    if (setjmp(back) == 0) touch_nothing();
+  }
+  return 0;
+}
+
+// The smallest that the kernel takes, with nothing below it.
+void small_signal_stack() {
+  constexpr std::size_t kSize = 8192;
+  auto* memory = static_cast<char*>(
+      mmap(nullptr, 2 * kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(memory + kSize, kSize, PROT_READ | PROT_WRITE);
+  stack_t small{};
+  small.ss_sp = memory + kSize;
+  small.ss_size = kSize;
+  sigaltstack(&small, nullptr);
+}
+
 const crash::program programs[] = {
     {"overflow", [] { return weft::run([] { overflow(); }); }},
     {"overflow_named",
@@ -59,6 +82,20 @@ const crash::program programs[] = {
      [] {
        handle_faults(0);  // before weft starts: it is asked about other faults only
        return weft::run([] { overflow(); });
+     }},
+    {"overflow_with_small_signal_stack",
+     [] {
+       small_signal_stack();
+       return weft::run([] { overflow(); }, {.lock_main_thread = true});
+     }},
+    {"faults_left_by_jumps",
+     [] {
+       struct sigaction action {};
+       action.sa_handler = [](int) { longjmp(back, 1); };
+       action.sa_flags = static_cast<int>(SA_NODEFER);
+       sigaction(SIGSEGV, &action, nullptr);
+       in_goroutine(survive);
+       return 9;
      }},
     {"fault", [] { return in_goroutine(touch_nothing); }},
     {"fault_after_handler",

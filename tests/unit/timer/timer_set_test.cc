@@ -80,6 +80,22 @@ TEST_F(TimerSlack, ALoneOneInTheStoppedCrowdsTimeIsNotOverslept) {
   EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
 }
 
+// One that is due long before the crowd is not late for it; one that is due just before is of it.
+TEST_F(TimerSlack, IsNotForThoseBeforeTheCrowd) {
+  crowd(10);
+  timer_event just_before;
+  just_before.when = kNow + kMs - 100 * kUs;
+  EXPECT_TRUE(set->start(just_before));
+  EXPECT_EQ(set->slack(), 288 * kUs);
+  lone.when = kNow + 600 * kUs;
+  EXPECT_TRUE(set->start(lone));
+  EXPECT_EQ(set->slack(), 0);
+  EXPECT_TRUE(timer_set::stop(just_before));
+  EXPECT_TRUE(timer_set::stop(lone));
+  look(kNow + 700 * kUs);
+  EXPECT_EQ(set->slack(), 288 * kUs);
+}
+
 TEST_F(TimerSlack, StaysWhileOthersComeAndGo) {
   crowd(10);
   for (int i = 0; i < 100; ++i) {
