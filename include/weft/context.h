@@ -33,6 +33,8 @@ WEFT_EXPORT context_node* context_without_cancel(context_node* parent);
 WEFT_EXPORT context_node* context_with_value(context_node* parent, const void* key, void* value,
                                              void (*destroy)(void*) noexcept);
 WEFT_EXPORT void context_cancel(context_node*, std::exception_ptr cause) noexcept;
+// The same without running a user's destructor, and so without parking: a goroutine does that.
+WEFT_EXPORT void context_cancel_briefly(context_node*) noexcept;
 WEFT_EXPORT channel* context_done(context_node*);  // retained; null: never cancelled
 WEFT_EXPORT std::error_code context_error(context_node*);
 WEFT_EXPORT std::exception_ptr context_cause(context_node*);

@@ -9,13 +9,27 @@
 
 namespace weft {
 
+namespace detail {
+// What the token calls. Whoever asks it to stop, and whoever takes the callback off meanwhile, holds up a
+// thread until it has returned: it must not park.
+class stop_to_cancel {
+ public:
+  explicit stop_to_cancel(const context& c) noexcept : context_(c) {}
+  void operator()() const noexcept { context_cancel_briefly(context_access::node(context_)); }
+
+ private:
+  context context_;
+};
+}  // namespace detail
+
 /// A context that is cancelled, too, when `token` is asked to stop. The callback is taken off the token
-/// when the context ends.
+/// when the context ends. Values of contexts that end with it, as nobody has them any more, are destroyed in a
+/// goroutine, not by whoever asks.
 [[nodiscard]] inline cancellable<cancel_func> with_stop_token(const context& parent,
                                                               std::stop_token token) {
   auto [inner, cancel] = with_cancel(parent);
-  auto bridge =
-      std::make_shared<std::stop_callback<cancel_func>>(std::move(token), cancel);  // may call it
+  auto bridge = std::make_shared<std::stop_callback<detail::stop_to_cancel>>(
+      std::move(token), detail::stop_to_cancel(inner));  // may call it
   after_func(inner, [bridge]() mutable { bridge.reset(); });
   return {inner, cancel};
 }

@@ -5,6 +5,8 @@
 //   2. close done
 //   3. call the hooks. A child's hook only puts the child on a list
 //   4. the children of the list, one after the other: no recursion, however deep the tree
+//   5. when all have heard of it, the references are dropped: by the canceller (release_all()), or, where
+//      it must not run a user's destructor, by a goroutine (drop_all())
 //
 // CX1: whoever sees an error finds done closed: finished() waits for step 2. Otherwise "cancelled, but select
 //      does not take it" would be possible.
@@ -13,6 +15,7 @@
 // CX6: whoever cancels holds a reference to each node until it is through with it, and hooks drop none:
 //      the last one may destroy a user's value, which may park, and hooks must not (cancel_source.h).
 //      The function that cancels may itself be destroyed meanwhile, by somebody who waited for done.
+//      That destructor holds up nobody who is still to be cancelled, hence step 5.
 //
 // A node whose done() was handed out keeps itself (`pin`) until it is cancelled, if an ancestor or a
 // deadline can still do that: a receiver of done need not keep the context.
@@ -22,6 +25,7 @@
 //   close_done()                step 2
 //   static release(Node*)       drops a reference; the last one: leave_parent(), and the node is gone
 //   touched()                   models: it must be there
+//   in_hooks(bool)              models: step 3 begins, is over
 #pragma once
 
 #include <cstdint>
@@ -53,7 +57,7 @@ struct tree_links {
   // the canceller's
   bool unpinned = false;      // step 3: the pin's reference is to be dropped
   Node** children = nullptr;  // step 3: where hooks put them
-  Node* next = nullptr;       // on that list
+  Node* next = nullptr;       // on that list; then among those whose reference is to be dropped
 };
 
 template <class Node>
@@ -102,13 +106,68 @@ bool cancel_node_only(Node* n, Record&& record, Node*& children) {
   n->finished.store(1, WEFT_ORDER(CX2, release));  // order: CX2 release to is_finished()
   if (WEFT_MUTANT("finished-before-closed")) n->close_done();
   n->children = &children;
+  n->in_hooks(true);
   n->source.fire_all();
+  n->in_hooks(false);
   if (n->unpinned && !WEFT_MUTANT("pinned-for-ever")) {
     Node::release(n);  // not the last: CX6
   }
   n->touched();
   leave_parent(n);
   return true;
+}
+
+// Steps 1 to 4 for n and all that hear of it: record(m) notes what is m's, ended(m) follows if m had not been
+// cancelled before. Returns the descendants, by `next`; they and n have to be released. keeps CX6
+template <class Node, class Record, class Ended>
+[[nodiscard]] Node* cancel_all(Node* n, Record&& record, Ended&& ended) {
+  if (!WEFT_MUTANT("not-kept")) tree_retain(n);
+  Node* pending = nullptr;
+  Node* through = nullptr;
+  for (Node* m = n; m != nullptr;) {
+    if (cancel_node_only(
+            m, [&] { record(m); }, pending)) {
+      ended(m);
+    }
+    if (m != n) {  // n->next may be another canceller's
+      m->next = through;
+      through = m;
+    }
+    m = pending;
+    if (m != nullptr) {
+      pending = m->next;
+    }
+  }
+  return through;
+}
+
+// Step 5, for what cancel_all() returned.
+template <class Node>
+void release_all(Node* n, Node* through) {
+  while (Node* m = through) {
+    through = m->next;
+    Node::release(m);
+  }
+  if (!WEFT_MUTANT("not-kept")) Node::release(n);
+}
+
+// The same, but without an end for those nobody keeps any more: they are returned, by `next`, which is
+// nobody else's, as whoever lists a node keeps it.
+template <class Node>
+[[nodiscard]] Node* drop_all(Node* n, Node* through) {
+  Node* dead = nullptr;
+  const auto drop = [&dead](Node* m) {
+    if (tree_drop(m)) {
+      m->next = dead;
+      dead = m;
+    }
+  };
+  while (Node* m = through) {
+    through = m->next;
+    drop(m);
+  }
+  if (!WEFT_MUTANT("not-kept")) drop(n);
+  return dead;
 }
 
 // Whether what the canceller recorded may be read. keeps CX1
@@ -126,7 +185,12 @@ void pin_node(Node* n) {
   }
   tree_retain(n);
   n->pin.fire = [](cancel_hook* h) {
-    static_cast<tree_hook<Node>*>(h)->self->unpinned = true;  // CX6
+    Node* self = static_cast<tree_hook<Node>*>(h)->self;
+    if (WEFT_MUTANT("unpinned-in-the-hook")) {
+      Node::release(self);
+      return;
+    }
+    self->unpinned = true;  // CX6
   };
   if (!n->source.add(n->pin)) {
     Node::release(n);

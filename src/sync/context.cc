@@ -106,6 +106,7 @@ struct cancel_node final : context_node, rt::tree_links<cancel_node> {
   void close_done();
   static void release(cancel_node* n) { context_release(n); }
   static void touched() {}
+  static void in_hooks(bool) {}
 
   rt::atomic<channel*> done{nullptr};  // counted; made when asked for
   context_errc error{};                // with cause: written once, before the source is cancelled
@@ -129,27 +130,33 @@ void cancel_node::close_done() {
 // The goroutine of the deadline leaves the timer alone: it may be on its way into the node still.
 enum class by : std::uint8_t { timer, others };
 
-void cancel_one(cancel_node* n, context_errc error, const std::exception_ptr& cause, by how,
-                cancel_node*& children) {
-  const auto record = [&] {
-    n->error = error;
-    n->cause = cause;
+// What is returned has to be released, with n: cancel_tree.h.
+[[nodiscard]] cancel_node* cancel_all(cancel_node* n, context_errc error,
+                                      const std::exception_ptr& cause, by how) {
+  const auto record = [&](cancel_node* m) {
+    m->error = m == n ? error : m->above->error;
+    m->cause = m == n ? cause : m->above->cause;
   };
-  if (rt::cancel_node_only(n, record, children) && how != by::timer && n->has_timer &&
-      n->of_deadline.stop()) {
-    context_release(n);  // the timer's
-  }
+  const auto ended = [&](cancel_node* m) {
+    if ((m != n || how != by::timer) && m->has_timer && m->of_deadline.stop()) {
+      context_release(m);  // the timer's, not the last: CX6
+    }
+  };
+  return rt::cancel_all(n, record, ended);
 }
 
 void cancel_tree(cancel_node* n, context_errc error, const std::exception_ptr& cause,
                  by how = by::others) {
-  cancel_node* list = nullptr;
-  cancel_one(n, error, cause, how, list);
-  while (cancel_node* child = list) {
-    list = child->next;
-    cancel_one(child, child->above->error, child->above->cause, by::others, list);
-    context_release(child);
-  }
+  rt::release_all(n, cancel_all(n, error, cause, how));
+}
+
+// Nobody keeps n any more; nor, maybe, those above it.
+void end_of(context_node* n) {
+  do {
+    context_node* parent = n->parent;
+    delete n;
+    n = parent;
+  } while (n != nullptr && rt::tree_drop(n));
 }
 
 void keep_until_cancelled(cancel_node* n) {
@@ -170,10 +177,8 @@ void hear_of_parent(cancel_node* n) {
 void context_retain(context_node* n) noexcept { rt::tree_retain(n); }
 
 void context_release(context_node* n) noexcept {
-  while (n != nullptr && rt::tree_drop(n)) {
-    context_node* parent = n->parent;
-    delete n;
-    n = parent;
+  if (n != nullptr && rt::tree_drop(n)) {
+    end_of(n);
   }
 }
 
@@ -227,9 +232,20 @@ context_node* context_with_value(context_node* parent, const void* key, void* va
 }
 
 void context_cancel(context_node* n, std::exception_ptr cause) noexcept {
-  context_retain(n);  // CX6 in cancel_tree.h
   cancel_tree(n->canceller, context_errc::canceled, cause);
-  context_release(n);
+}
+
+void context_cancel_briefly(context_node* n) noexcept {
+  cancel_node* const c = n->canceller;
+  cancel_node* dead = rt::drop_all(c, cancel_all(c, context_errc::canceled, nullptr, by::others));
+  if (dead != nullptr) {
+    go([next = dead]() mutable {
+      while (cancel_node* m = next) {
+        next = m->next;
+        end_of(m);
+      }
+    });
+  }
 }
 
 channel* context_done(context_node* n) {

@@ -28,6 +28,7 @@
 #include "gmp/waiter.h"
 #include "sched/timed.h"
 #include "sync/rousing.h"
+#include "sync/withdrawal.h"
 
 namespace weft::rt {
 
@@ -48,7 +49,8 @@ struct sleeper {
 
   // -- the handshake
   rousing<waiter> hands;
-  wait_claim claim;  // with a limit
+  wait_claim claim;   // with a limit
+  withdrawal leaves;  // wait_group_core: likewise
   waiter w;
 
   // By a waker under the queue bit. False: the limit was first.

@@ -8,15 +8,17 @@
 // table with locks that everybody shares.
 //
 //   add, not to zero, or nobody waits:  one compare-exchange
-//   add to zero with waiters:           take the lock bit; take the list; one compare-exchange to the
-//                                       whole word zero. Somebody may have added meanwhile: then put
-//                                       the list back
+//   add to zero with waiters:           take the lock bit; one compare-exchange to the counter zero, unless
+//                                       somebody has added meanwhile; take the lists; the whole word zero
 //   wait:                               park; the commit takes the lock bit, pushes, drops it
 //   wait with a limit:                  the same with a list of its own, from which one may leave, and
-//                                       whose members are listed before they park (sleeper.h)
+//                                       whose members are listed before they park (sleeper.h); who
+//                                       was taken out does not come back to see (withdrawal.h)
 //
 // G1: the counter does not become zero while the lock bit is set, except by its holder: adds that
 //     would make it zero wait for the bit when the lower half is not zero.
+// G2: nothing is to be waited for when the whole word is zero, and not before: while its holder, having
+//     made the counter zero, takes the waiters out, others wait for the bit, also to add.
 // WG1 orders what was done before done() before what follows wait(): every change of the word is a
 //     release, and a read-modify-write, so that later ones continue the sequence; wait() acquires.
 // WG2 is the lock bit: acquire when taken, release when dropped. Otherwise two holders see a torn
@@ -50,7 +52,7 @@ class wait_group_core {
       if (c < 0 || c > INT32_MAX) {
         return {true, nullptr, nullptr};
       }
-      if (c == 0 && low(s) != 0 && !WEFT_MUTANT("zero-without-lock")) {
+      if (low(s) != 0 && ((c == 0 && !WEFT_MUTANT("zero-without-lock")) || last_moment(s))) {
         if (try_lock(s)) {
           return add_locked(n);
         }
@@ -66,7 +68,10 @@ class wait_group_core {
   }
 
   // Nothing to wait for.
-  bool zero() const { return pending() == 0; }
+  bool zero() const {
+    // order: WG1 pairs with add()
+    return is_zero(state_.load(WEFT_ORDER(WG1, acquire)));
+  }
   std::int32_t pending() const {
     // order: WG1 pairs with add()
     return static_cast<std::int32_t>(count(state_.load(WEFT_ORDER(WG1, acquire))));
@@ -79,7 +84,7 @@ class wait_group_core {
     for (;;) {
       // order: WG1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
-      if (count(s) == 0) {
+      if (is_zero(s)) {
         return false;
       }
       if (try_lock(s)) {
@@ -97,7 +102,7 @@ class wait_group_core {
     for (;;) {
       // order: WG1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
-      if (count(s) == 0) {
+      if (is_zero(s)) {
         return false;
       }
       if (try_lock(s)) {
@@ -109,18 +114,21 @@ class wait_group_core {
     }
   }
 
-  // Its time is over. False: the counter has become zero, and it will be roused.
+  // Its time is over. False: the counter has become zero, and it will be roused; the object may be gone.
   [[nodiscard]] bool give_up(Sleeper* n) {
+    if (!n->leaves.begin()) {
+      return false;
+    }
     // order: WG0 relaxed, validated by the compare-exchange
     while (!try_lock(state_.load(WEFT_ORDER(WG0, relaxed)))) {
+      if (n->leaves.recalled()) {
+        return false;
+      }
     }
-    const bool mine = n->linked;
-    if (mine) {
-      timed_.remove(n);
-    }
+    timed_.remove(n);
     // order: WG2 release publishes the list to the next holder of the bit
-    state_.fetch_sub(kLock + (mine ? kWaiter : 0), WEFT_ORDER(WG2, release));
-    return mine;
+    state_.fetch_sub(kLock + kWaiter, WEFT_ORDER(WG2, release));
+    return true;
   }
 
   void* address() { return &state_; }
@@ -133,6 +141,13 @@ class wait_group_core {
     return static_cast<std::int32_t>(s >> 32);
   }
   static constexpr std::uint32_t low(std::uint64_t s) { return static_cast<std::uint32_t>(s); }
+  static constexpr bool is_zero(std::uint64_t s) {
+    return WEFT_MUTANT("zero-before-taken") ? count(s) == 0 : s == 0;
+  }
+  // The counter is zero, the waiters are being taken out.
+  static constexpr bool last_moment(std::uint64_t s) {
+    return count(s) == 0 && low(s) != 0 && !WEFT_MUTANT("added-at-the-last-moment");
+  }
   static constexpr std::uint64_t with_count(std::uint64_t s, std::int64_t c) {
     return (static_cast<std::uint64_t>(c) << 32) | low(s);
   }
@@ -149,39 +164,30 @@ class wait_group_core {
 
   // Holding the bit; when add() looked, n would have made the counter zero.
   outcome add_locked(std::int32_t n) {
-    Waiter* waiters = list_.get();
-    Sleeper* timed = timed_.front();
     for (;;) {
       // order: relaxed, validated by the compare-exchange
       std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
       const std::int64_t c = count(s) + n;
-      const bool last = c == 0;
-      if (last) {
-        take_all();  // after the exchange the object is not ours to touch
-      }
-      const std::uint64_t to = c < 0 ? s & ~kLock : last ? 0 : with_count(s, c) & ~kLock;
-      // order: WG3 acq_rel: pairs with WG1 in wait() and, for the bit, with WG2 of its next holder
-      // acquires earlier done()s for those who are woken
+      const std::uint64_t to = c < 0 ? s & ~kLock : c == 0 ? kLock : with_count(s, c) & ~kLock;
+      // order: WG3 acq_rel: pairs with WG1 of earlier done()s, which it acquires for those who are woken, and
+      // as a release, for the bit, with WG2 of its next holder
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(WG3, acq_rel),
                                          WEFT_ORDER(WG0, relaxed))) {
-        return {c < 0, last ? waiters : nullptr, last ? timed : nullptr};
-      }
-      if (last) {
-        put_back(waiters, timed);
+        return c == 0 ? take_all() : outcome{c < 0, nullptr, nullptr};
       }
     }
   }
 
-  void take_all() {
+  // Holding the bit, and the counter is zero, so that the word stands still.
+  outcome take_all() {
+    const outcome all{false, list_.get(), timed_.release_all()};
     list_.set(nullptr);
-    timed_.release_all();
-  }
-  void put_back(Waiter* waiters, Sleeper* timed) {
-    list_.set(waiters);
-    while (Sleeper* n = timed) {
-      timed = n->next;
-      timed_.push_back(n);
+    for (Sleeper* n = all.rouse; n != nullptr; n = n->next) {
+      n->leaves.choose();
     }
+    // order: WG1 release to zero() and push(). From here on the object is not ours to touch
+    state_.store(0, WEFT_ORDER(WG1, release));
+    return all;
   }
 
   atomic<std::uint64_t> state_{0};

@@ -7,12 +7,14 @@
 #include <stop_token>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <weft/chan.h>
 #include <weft/context.h>
 #include <weft/go.h>
 #include <weft/latch.h>
 #include <weft/stop_token.h>
+#include <weft/thread.h>
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
@@ -129,6 +131,49 @@ TEST_P(StopBridge, Chain) {
               [&c = inner] { c.done().recv(); });
       EXPECT_TRUE(eventually([&] { return last.stop_requested(); }));
     }
+  });
+}
+
+namespace {
+
+// A value whose destructor parks.
+struct slow_to_go {
+  explicit slow_to_go(std::atomic<int>* g) : gone(g) {}
+  slow_to_go(slow_to_go&& other) noexcept : gone(std::exchange(other.gone, nullptr)) {}
+  ~slow_to_go() {
+    if (gone != nullptr) {
+      for (int i = 0; i < 3; ++i) weft::gosched();
+      ++*gone;
+    }
+  }
+  std::atomic<int>* gone;
+};
+struct slow_key {
+  using type = slow_to_go;
+};
+
+}  // namespace
+
+// The last reference to a value goes with the cancellation. If that parked inside the token's callback, the
+// goroutine that takes the callback off would wait for it as a thread, with the only processor.
+TEST_P(StopBridge, ValueThatParksAsItGoes) {
+  run([] {
+    std::atomic<int> gone{0};
+    for (int i = 0; i < kRounds; ++i) {
+      weft::latch over(1);
+      weft::jthread thread([&](const std::stop_token&) { over.wait(); });
+      auto [ctx, cancel] = weft::with_stop_token(context::background(), thread.get_stop_token());
+      std::vector<weft::recv_chan<weft::unit>> done;
+      for (int k = 0; k < 3; ++k) {
+        auto [inner, unused] =
+            weft::with_cancel(weft::with_value<slow_key>(ctx, slow_to_go(&gone)));
+        done.push_back(inner.done());
+      }
+      thread.request_stop();
+      for (const auto& d : done) d.recv();
+      over.count_down();
+    }
+    EXPECT_TRUE(eventually([&] { return gone == 3 * kRounds; }));
   });
 }
 

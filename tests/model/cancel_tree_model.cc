@@ -27,31 +27,38 @@ struct node : rt::tree_links<node> {
     check(closed.get() == 0, "closed twice");
     closed.set(1);
   }
+  void in_hooks(bool begins) { firing = begins ? this_thread() : 0; }
+  static int this_thread() { return static_cast<int>(engine::get().current()) + 1; }
+  int firing = 0;  // the thread that calls its hooks
+
   static void release(node* n) {
-    while (n != nullptr && rt::tree_drop(n)) {
+    check(n->firing != this_thread(), "a hook drops a reference");
+    if (rt::tree_drop(n)) end_of(n);
+  }
+  static void end_of(node* n) {
+    for (bool last = true; last;) {
       node* parent = n->above;
       rt::leave_parent(n);
       for (auto& u : n->used) u.get();
       n->touched();
       n->alive.set(0);
       n = parent;
+      last = n != nullptr && rt::tree_drop(n);
     }
   }
 };
 
 // As context.cc does.
-void cancel(node* n, int error) {
-  rt::tree_retain(n);
-  node* list = nullptr;
-  rt::cancel_node_only(
-      n, [&] { n->error.set(error); }, list);
-  while (node* child = list) {
-    list = child->next;
-    rt::cancel_node_only(
-        child, [&] { child->error.set(child->above->error.get()); }, list);
-    node::release(child);
+node* cancel_all(node* n, int error) {
+  return rt::cancel_all(
+      n, [=](node* m) { m->error.set(m == n ? error : m->above->error.get()); }, [](node*) {});
+}
+void cancel(node* n, int error) { rt::release_all(n, cancel_all(n, error)); }
+void cancel_briefly(node* n, int error) {
+  for (node* dead = rt::drop_all(n, cancel_all(n, error)); node* m = dead;) {
+    dead = m->next;
+    node::end_of(m);
   }
-  node::release(n);
 }
 int error_of(node* n) {
   if (!n->source.cancelled()) return 0;
@@ -168,6 +175,35 @@ void destroyed_by_who_heard(world& w) {
   });
 }
 
+// Nobody but the cancellation keeps the node, once it has been heard of. CX6
+void kept_by_the_canceller(world& w) {
+  auto* n = w.make<node>(nullptr);
+  w.thread("canceller", [=] { cancel(n, 6); });
+  w.thread("hears of it", [=] {
+    while (error_of(n) == 0) rt::cpu_pause();
+    drop(n, 1);
+  });
+  w.finally([=] { gone(n); });
+}
+
+// A stop callback cancels: two children and a grandchild end with it, or with their owner.
+void cancelled_briefly(world& w) {
+  auto* parent = w.make<node>(nullptr);
+  auto* child = w.make<node>(parent);
+  auto* grandchild = w.make<node>(child);
+  auto* other = w.make<node>(parent);
+  for (node* n : {child, grandchild, other}) hear_of_parent(n);
+  rt::pin_node(grandchild);
+  drop(grandchild, 2);
+  drop(child, 2);
+  w.thread("callback", [=] {
+    cancel_briefly(parent, 5);
+    drop(parent, 0);
+  });
+  w.thread("owner", [=] { drop(other, 1); });
+  w.finally([=] { gone(grandchild), gone(child), gone(other), gone(parent); });
+}
+
 const protocol kProtocol{
     "cancel_tree",
     {"sync/cancel_tree.h"},
@@ -178,6 +214,8 @@ const protocol kProtocol{
         {"pin against cancel", {.preemptions = 2}, pin_against_cancel},
         {"both cancel", {.preemptions = 2}, both_cancel},
         {"destroyed by who heard", {.preemptions = 2}, destroyed_by_who_heard},
+        {"kept by the canceller", {.preemptions = 2}, kept_by_the_canceller},
+        {"cancelled briefly", {.preemptions = 2}, cancelled_briefly},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

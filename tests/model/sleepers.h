@@ -6,6 +6,7 @@
 #include "base/note.h"
 #include "gmp/wait_claim.h"
 #include "model/protocol.h"
+#include "sync/withdrawal.h"
 
 namespace weft::model {
 
@@ -37,10 +38,21 @@ class plain<T*> {
   rt::cell<T*> value_;
 };
 
+// Until he has been recalled, he may be at the object.
+struct watched_withdrawal : rt::withdrawal {
+  rt::cell<int>* object = nullptr;
+
+  bool recalled() {
+    if (object != nullptr) object->get();
+    return withdrawal::recalled();
+  }
+};
+
 struct sleeper {
   plain<sleeper*> next, prev;
   plain<bool> linked, granted, limited;
   rt::wait_claim claim;
+  watched_withdrawal leaves;
   rt::note event;  // roused; sleeper.h's handshake is modelled by itself
 
   bool take() { return claim.take(); }

@@ -39,6 +39,7 @@ struct state {
   waiter w[3];
   sleeper timed[2];
   rt::cell<int> result[3];
+  rt::cell<int> there;  // wg
 
   // As wait_group::wait() and add() do, with threads for goroutines.
   void wait(int i) {
@@ -48,7 +49,11 @@ struct state {
   // False: the limit came first.
   bool wait_for(int i) {
     sleeper& n = timed[i];
-    if (wg.zero() || !wg.push_timed(&n) || n.event.sleep_for(1)) return true;
+    return wg.zero() || !wg.push_timed(&n) || sleep_for(i);
+  }
+  bool sleep_for(int i) {
+    sleeper& n = timed[i];
+    if (n.event.sleep_for(1)) return true;
     if (wg.give_up(&n)) return false;
     n.event.sleep();
     return true;
@@ -173,6 +178,23 @@ void limit_and_add(world& w) {
   });
 }
 
+// One waits without a limit and destroys the object; what the other one knows is in its own node.
+void destroyed_beside_limit(world& w) {
+  state* s = make(w, 1);
+  s->timed[0].leaves.object = &s->there;
+  check(s->wg.push_timed(&s->timed[0]), "nothing to wait for");
+  w.thread("worker", [=] { s->finish(0); });
+  w.thread("waiter", [=] {
+    s->wait(0);
+    s->there.set(0);
+    std::destroy_at(&s->wg);
+    s->check_result(0);
+  });
+  w.thread("hurried", [=] {
+    if (s->sleep_for(0)) s->check_result(0);
+  });
+}
+
 // Used again by the waiter, with another worker.
 void reuse(world& w) {
   state* s = make(w, 1);
@@ -193,7 +215,7 @@ void reuse(world& w) {
 
 const protocol kProtocol{
     "wait_group",
-    {"sync/wait_group_core.h"},
+    {"sync/wait_group_core.h", "sync/withdrawal.h"},
     {},
     {
         {"destroyed after wait", {.preemptions = 3}, destroyed_after_wait},
@@ -201,6 +223,7 @@ const protocol kProtocol{
         {"add in time", {.preemptions = 2}, add_in_time},
         {"negative", {.preemptions = 2}, negative},
         {"limits", {.preemptions = 2, .old_loads = 1}, limits},
+        {"destroyed beside a limit", {.preemptions = 2, .old_loads = 1}, destroyed_beside_limit},
         {"limit and add", {.preemptions = 2, .old_loads = 1}, limit_and_add},
         {"reuse", {.preemptions = 3}, reuse},
     },

@@ -10,6 +10,7 @@
 #include "support/child.h"
 #include "support/fixture.h"
 #include "sync/wait_group_core.h"
+#include "sync/withdrawal.h"
 
 namespace weft::rt {
 namespace {
@@ -35,6 +36,7 @@ struct no_sleeper {
   no_sleeper* next = nullptr;
   no_sleeper* prev = nullptr;
   bool linked = false;
+  withdrawal leaves;
 };
 
 wait_group_core<slow_waiter, no_sleeper> core(1);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/patience.h"
+#include "sync/withdrawal.h"
 
 namespace weft::rt {
 namespace {
@@ -17,6 +18,7 @@ struct fake {
   fake* next = nullptr;
   fake* prev = nullptr;
   bool linked = false;
+  withdrawal leaves;
 };
 using core = wait_group_core<fake, fake>;
 
