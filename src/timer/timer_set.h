@@ -168,8 +168,10 @@ class timer_set {
   using wheel = timer_wheel<14, 8>;
 #endif
 
+  // No timer is due at 0, which says "now" and "nobody" to those who sleep until a time
+  // (sched/timer_watch.cc).
   static std::int64_t clamp(std::int64_t when) {
-    return when < 0 ? 0 : when == kNever ? kNever - 1 : when;
+    return when < 1 ? 1 : when == kNever ? kNever - 1 : when;
   }
   std::uintptr_t name() const { return reinterpret_cast<std::uintptr_t>(this); }
   void set_slack(std::int64_t ns) {

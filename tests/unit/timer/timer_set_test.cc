@@ -96,6 +96,16 @@ TEST_F(TimerSlack, IsNotForThoseBeforeTheCrowd) {
   EXPECT_EQ(set->slack(), 288 * kUs);
 }
 
+// 0 has other meanings for those who sleep until a time.
+TEST_F(TimerSlack, NoTimeIsZero) {
+  for (const std::int64_t when : {std::int64_t{0}, -kHour}) {
+    lone.when = when;
+    EXPECT_TRUE(set->start(lone));
+    EXPECT_EQ(set->next(), 1);
+    EXPECT_TRUE(timer_set::stop(lone));
+  }
+}
+
 TEST_F(TimerSlack, StaysWhileOthersComeAndGo) {
   crowd(10);
   for (int i = 0; i < 100; ++i) {
