@@ -113,4 +113,15 @@ void inject(G* gp) {
   start_m_unlock(pp, /*spinning=*/false);
 }
 
+void inject_to_present_unlock(G* gp) {
+  sched.runq.push_back(gp);
+  if (P* pp = sched.idle_ms != nullptr ? idle_p_get_for_work() : nullptr) {
+    start_m_unlock(pp, /*spinning=*/false);
+    return;
+  }
+  sched.idle.request_spinner();  // an M that runs: it looks at the queue before it sleeps (stop_m)
+  sched.lock.unlock();
+  sched.dozer.poke_fenced();
+}
+
 }  // namespace weft::rt

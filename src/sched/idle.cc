@@ -263,6 +263,15 @@ void sleep_for_p_unlock(M* mp) {
 void stop_m(M* mp) {
   WEFT_CHECK(mp->p == nullptr && !mp->spinning, "stop_m: M has work");
   sched.lock.lock();
+  // Who puts something there and finds no idle M relies on those who are about to become one. keeps I1
+  P* pp = sched.runq.empty() || WEFT_MUTANT("stops-without-looking") ? nullptr : idle_p_get();
+  if (pp != nullptr) {
+    mp->spinning = true;
+    sched.idle.become_spinning();
+    sched.lock.unlock();
+    acquire_p(mp, pp);
+    return;
+  }
   idle_m_put(mp);
   sleep_for_p_unlock(mp);
 }

@@ -171,6 +171,8 @@ void stop_for_world(M* mp);
 // foreign.cc -----------------------------------------------------------------------------------
 // Makes a G runnable from a thread without a P.
 void inject(G* gp);
+// The same without creating a thread. Requires: there is an M that is not locked.
+void inject_to_present_unlock(G* gp) WEFT_RELEASE(sched.lock);
 
 // deadlock.cc ----------------------------------------------------------------------------------
 // Whether everything is asleep, so that somebody should look whether that is a deadlock.

@@ -328,9 +328,7 @@ void count_ended(P* pp) { count_goroutine(pp, -1); }
 
 bool start_helper(void (*body)(void*)) {
   sched.lock.lock();
-  // With an idle P but no idle M, some M is between letting that P go and falling asleep, and may not look
-  // again; without an idle P whoever runs dry looks at the queue first. keeps I1
-  if (sched.idle_ms == nullptr && (sched.idle.idle() > 0 || sched.m_count == sched.locked_m_idle)) {
+  if (sched.idle_ms == nullptr && sched.m_count == sched.locked_m_idle) {
     sched.lock.unlock();
     return false;
   }
@@ -340,14 +338,7 @@ bool start_helper(void (*body)(void*)) {
   // order: relaxed, as in start()
   gp->goid = sched.goid_next.fetch_add(1, WEFT_ORDER(GI0, relaxed));
   sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
-  sched.runq.push_back(gp);
-  if (P* pp = sched.idle_ms != nullptr ? idle_p_get_for_work() : nullptr) {
-    start_m_unlock(pp, /*spinning=*/false);
-  } else {
-    sched.idle.request_spinner();  // an M that runs: it looks at the queue before it sleeps
-    sched.lock.unlock();
-    sched.dozer.poke_fenced();
-  }
+  inject_to_present_unlock(gp);
   return true;
 }
 

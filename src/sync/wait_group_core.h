@@ -68,14 +68,8 @@ class wait_group_core {
   }
 
   // Nothing to wait for.
-  bool zero() const {
-    // order: WG1 pairs with add()
-    return is_zero(state_.load(WEFT_ORDER(WG1, acquire)));
-  }
-  std::int32_t pending() const {
-    // order: WG1 pairs with add()
-    return static_cast<std::int32_t>(count(state_.load(WEFT_ORDER(WG1, acquire))));
-  }
+  bool zero() const { return is_zero(seen()); }
+  std::int32_t pending() const { return static_cast<std::int32_t>(count(seen())); }
 
   // Called once the waiter is off its stack, so that the bit is held for an instant and not across a
   // switch (or the page fault of a new stack). False: the counter is zero, and nobody has seen w.
@@ -134,6 +128,10 @@ class wait_group_core {
   void* address() { return &state_; }
 
  private:
+  std::uint64_t seen() const {
+    return state_.load(WEFT_ORDER(WG1, acquire));  // order: WG1 pairs with add()
+  }
+
   static constexpr std::uint64_t kWaiter = 1;
   static constexpr std::uint64_t kLock = std::uint64_t{1} << 31;
 

@@ -49,6 +49,19 @@ void runs_dry(world& w) {
   s->all_run(w, 1, 1);
 }
 
+// … and nobody may be created for what is injected: the M that is about to sleep comes back.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void relies_on_those_there(world& w) {
+  auto* s = w.make<state>(w, 1, 2);
+  s->holds(0, 0);
+  s->dry(w, "M0", 0);
+  w.thread("T", [s] {
+    s->jobs[0]->prepare();
+    rt::sched.lock.lock();
+    rt::inject_to_present_unlock(s->jobs[0]);
+  });
+  s->all_run(w, 1, 1);
+}
+
 // The same where an M may spin.
 void spins(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -112,9 +125,10 @@ void locked(world& w) {
 const protocol kProtocol{
     "foreign",
     {"sched/idle.cc", "sched/deadlock.cc"},
-    {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice"},
+    {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice", "stops-without-looking"},
     {
         {"runs dry", {.preemptions = 3}, runs_dry},
+        {"relies on those there", {.preemptions = 3}, relies_on_those_there},
         {"spins", {.preemptions = 2, .old_loads = 2}, spins},
         {"two threads", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, two_threads},
         {"poked", {.preemptions = 2, .old_loads = 1}, poked},
