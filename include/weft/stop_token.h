@@ -10,6 +10,10 @@
 namespace weft {
 
 namespace detail {
+// Only TSan needs it: the caller comes after whoever was locked to this thread before. A token takes a
+// callback off without waiting if it was this very thread that asked it to stop.
+WEFT_EXPORT void follow_locked() noexcept;
+
 // What the token calls. Whoever asks it to stop, and whoever takes the callback off meanwhile, holds up a
 // thread until it has returned: it must not park.
 class stop_to_cancel {
@@ -30,7 +34,10 @@ class stop_to_cancel {
   auto [inner, cancel] = with_cancel(parent);
   auto bridge = std::make_shared<std::stop_callback<detail::stop_to_cancel>>(
       std::move(token), detail::stop_to_cancel(inner));  // may call it
-  after_func(inner, [bridge]() mutable { bridge.reset(); });
+  after_func(inner, [bridge]() mutable {
+    detail::follow_locked();
+    bridge.reset();
+  });
   return {inner, cancel};
 }
 

@@ -35,7 +35,12 @@ bool pin_to_thread() noexcept {
   return pin;
 }
 
+// To TSan goroutines that follow each other on a thread are not ordered; what compares threads (as
+// std::stop_source does) relies on that they are.
+void follow_pinned() noexcept { tsan_acquire(current_m()); }
+
 void unpin_from_thread() noexcept {
+  tsan_release(current_m());
   M* mp = enter_runtime();
   mp->curg->locked_m = nullptr;
   mp->locked_g = nullptr;

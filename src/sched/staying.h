@@ -7,6 +7,8 @@ namespace weft::rt {
 // False: there is none, or it does already; then there is nothing to undo. Runs on: G, plain thread, g0.
 bool pin_to_thread() noexcept;
 void unpin_from_thread() noexcept;
+// For TSan: the caller comes after all who were pinned to this thread before.
+void follow_pinned() noexcept;
 
 // Lets others run, and comes back on the same thread: for calls that may not change it (D2), and that
 // wait for somebody who may need this processor. Runs on: G, plain thread, g0. Blocks: M.

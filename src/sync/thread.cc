@@ -101,6 +101,7 @@ void throw_thread_error(int code) {
 
 bool lock_to_thread() noexcept { return rt::pin_to_thread(); }
 void unlock_from_thread() noexcept { rt::unpin_from_thread(); }
+void follow_locked() noexcept { rt::follow_pinned(); }
 
 unsigned hardware_concurrency() noexcept {
   rt::ensure_started();
