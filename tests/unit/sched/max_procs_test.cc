@@ -44,7 +44,8 @@ class MaxProcs : public test::runtime_test {
  protected:
   void SetUp() override {
     runtime_test::SetUp();
-    weft::run([] {});  // there is an M
+    weft::run([] {});          // there is an M
+    ASSERT_TRUE(no_helper());  // whose goroutine may still be ending
     pretend(4);
     set_default_gomaxprocs();
     ASSERT_EQ(gomaxprocs(), 4);
