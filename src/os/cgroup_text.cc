@@ -131,7 +131,7 @@ struct mount {
   std::string_view super_options;
 };
 
-/// 36 35 98:0 /root /point rw,noatime optional:1 … - type source rw,super
+/// 36 35 98:0 /part /point rw,noatime optional:1 … - type source rw,super
 bool split_mount(std::string_view line, mount& out) noexcept {
   std::string_view ignored;
   for (int i = 0; i < 3; ++i) {

@@ -15,17 +15,7 @@
 #include <weft/wait_group.h>
 
 #include "support/child.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEFT_TEST_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEFT_TEST_ASAN 1
-#endif
-#endif
-#ifndef WEFT_TEST_ASAN
-#define WEFT_TEST_ASAN 0
-#endif
+#include "support/patience.h"
 
 namespace {
 

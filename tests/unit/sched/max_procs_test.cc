@@ -16,29 +16,13 @@
 #include "os/test_hooks.h"
 #include "support/fixture.h"
 #include "support/seed.h"
+#include "unit/sched/follow_procs.h"
 
 namespace weft::rt {
 namespace {
 
 using runtime::gomaxprocs;
 using runtime::set_default_gomaxprocs;
-
-void sysmon_looks() { follow_default_procs(); }
-
-void pretend(int processors) { os::test_hooks.pretend_cpus.set(processors); }
-
-// Whoever has begun to stop the world is through.
-void settle() {
-  runtime::stop_the_world([] {});
-}
-
-// A helper may be on its way, and ends soon.
-[[nodiscard]] bool becomes(int procs) {
-  return test::eventually([procs] { return gomaxprocs() == procs; });
-}
-[[nodiscard]] bool no_helper() {
-  return test::eventually([] { return runtime::num_goroutine() == 0; });
-}
 
 class MaxProcs : public test::runtime_test {
  protected:

@@ -24,21 +24,28 @@ bool timers_pending() {
   return false;
 }
 
+constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
+
+// A timer's channel that somebody receives from, locked; the timer has been taken to fire and waits for the lock.
+channel* on_its_way(wait_group& receivers) {
+  channel* c = make_time_channel(nanotime() + kHour, 0);
+  receivers.go([c] {
+    clock::time_point t;
+    EXPECT_TRUE(detail::chan_recv(c, &t));
+  });
+  EXPECT_TRUE(weft::test::eventually(timers_pending));  // only while somebody waits
+  reset_time_channel(c, nanotime() + kMs, 0);
+  c->lock();
+  EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
+  return c;
+}
+
 // The holder is switched out: the scheduler must let it run again, not wait for it.
 TEST_P(ChanTimer, FiresWhileAGoroutineHoldsTheLock) {
   run([] {
-    constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
     for (int i = 0; i < weft::test::scaled(20, 5); ++i) {
-      channel* c = make_time_channel(nanotime() + kHour, 0);
       wait_group wg;
-      wg.go([c] {
-        clock::time_point t;
-        EXPECT_TRUE(detail::chan_recv(c, &t));
-      });
-      EXPECT_TRUE(weft::test::eventually(timers_pending));  // only while somebody waits
-      reset_time_channel(c, nanotime() + kMs, 0);
-      c->lock();
-      EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
+      channel* c = on_its_way(wg);
       c->unlock();
       wg.wait();
       detail::chan_release(c);
@@ -49,21 +56,12 @@ TEST_P(ChanTimer, FiresWhileAGoroutineHoldsTheLock) {
 // A timer that is on its way to fire when it is reset to later is pending, and a stop finds it.
 TEST_P(ChanTimer, StoppedAfterAResetThatOvertookIt) {
   run([] {
-    constexpr std::int64_t kMs = 1'000'000, kHour = 3'600'000'000'000;
     for (int i = 0; i < weft::test::scaled(20, 5); ++i) {
-      channel* c = make_time_channel(nanotime() + kHour, 0);
       wait_group wg;
-      wg.go([c] {
-        clock::time_point t;
-        EXPECT_TRUE(detail::chan_recv(c, &t));
-      });
-      EXPECT_TRUE(weft::test::eventually(timers_pending));
-      reset_time_channel(c, nanotime() + kMs, 0);
-      c->lock();
-      EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));  // on its way
+      channel* c = on_its_way(wg);
       c->unlock();
-      reset_time_channel(c, nanotime() + kHour,
-                         0);  // with one P before it comes, otherwise perhaps
+      // With one P before it comes, otherwise perhaps.
+      reset_time_channel(c, nanotime() + kHour, 0);
       gosched();
       stop_time_channel(c);
       EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
