@@ -16,9 +16,25 @@ function(weft_strict target)
 endfunction()
 
 weft_strict(weft)
+# In a unity build the private names of one file are no business of the next one's.
+target_compile_options(weft PRIVATE $<$<AND:$<BOOL:$<TARGET_PROPERTY:weft,UNITY_BUILD>>,$<COMPILE_LANGUAGE:CXX>>:-Wno-shadow>)
 
 find_program(WEFT_CCACHE ccache)
 mark_as_advanced(WEFT_CCACHE)
 if(WEFT_CCACHE)
   set_target_properties(weft PROPERTIES CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+endif()
+
+# For examples and their tests only, where they are installed; not those of the building machine in a cross build.
+if(NOT CMAKE_CROSSCOMPILING)
+  find_path(WEFT_BOOST_INCLUDE boost/beast.hpp)
+  find_package(OpenSSL QUIET)
+  mark_as_advanced(WEFT_BOOST_INCLUDE)
+endif()
+if(NOT WEFT_BOOST_INCLUDE)
+  set_target_properties(weft PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+  message(STATUS "weft: Boost not found (Debian: libboost-dev): example beast_server is left out")
+endif()
+if(NOT OPENSSL_FOUND)
+  message(STATUS "weft: OpenSSL not found (Debian: libssl-dev): example tls is left out")
 endif()

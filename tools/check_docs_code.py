@@ -8,6 +8,8 @@ says otherwise:
     <!-- not compiled: reason -->          it is left alone
 The block after <!-- lock order --> is what --lock-order prints.
 """
+import concurrent.futures
+import os
 import re
 import subprocess
 import sys
@@ -98,7 +100,9 @@ def check(root, arguments=None):
     if arguments and arguments.lock_order:
         print(lock_order(root), end='')
         return []
-    return [f for doc in documents(root) for f in check_code(root, doc)] + check_lock_order(root)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # they wait for compilers
+        found = list(pool.map(lambda doc: check_code(root, doc), documents(root)))
+    return [f for of_doc in found for f in of_doc] + check_lock_order(root)
 
 
 def self_test():

@@ -71,18 +71,20 @@ inline double cpu_ms() {
   return ms(u.ru_utime) + ms(u.ru_stime);
 }
 
-// A field of /proc/self/status in bytes: VmRSS is what is resident, VmPTE the page tables, which
-// VmRSS leaves out.
-inline double status_bytes(const char* field) {
-  double kib = 0;
+// The number in a field of /proc/self/status.
+inline double status_number(const char* field) {
+  double number = 0;
   char line[256];
   const std::size_t n = std::strlen(field);
   std::FILE* f = std::fopen("/proc/self/status", "r");
   while (f != nullptr && std::fgets(line, sizeof line, f) != nullptr) {
-    if (std::strncmp(line, field, n) == 0 && line[n] == ':') kib = std::atof(line + n + 1);
+    if (std::strncmp(line, field, n) == 0 && line[n] == ':') number = std::atof(line + n + 1);
   }
   if (f != nullptr) std::fclose(f);
-  return kib * 1024;
+  return number;
 }
+
+// … in bytes: VmRSS is what is resident, VmPTE the page tables, which VmRSS leaves out.
+inline double status_bytes(const char* field) { return status_number(field) * 1024; }
 
 }  // namespace bench

@@ -289,9 +289,9 @@ class chan : public detail::chan_handle {
   using iterator = detail::chan_iterator<T>;
 
   /// Unbuffered: a send is complete when the value has been received.
-  chan() : chan(std::size_t{0}) {}
+  [[gnu::always_inline]] chan() : chan(std::size_t{0}) {}  // reports know channels by who made them
   /// Buffered. Throws panic_error ("makechan: size out of range").
-  explicit chan(std::size_t capacity)
+  [[gnu::always_inline]] explicit chan(std::size_t capacity)
       : chan_handle(detail::chan_make(detail::element_of<T>, capacity)) {}
   template <std::same_as<std::nullptr_t> N>
   chan(N) noexcept {}  // NOLINT: nil, as in Go

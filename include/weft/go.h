@@ -23,12 +23,13 @@ struct attrs {
 ///
 /// An empty function (null pointer, empty std::function) is a fatal error.
 template <class F, class... Args>
-requires(!std::is_same_v<std::decay_t<F>, attrs>) void go(F&& f, Args&&... args) {
+requires(!std::is_same_v<std::decay_t<F>, attrs>)
+    [[gnu::always_inline]] inline void go(F&& f, Args&&... args) {
   detail::spawn(nullptr, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-void go(attrs a, F&& f, Args&&... args) {
+[[gnu::always_inline]] inline void go(attrs a, F&& f, Args&&... args) {
   const detail::spawn_options options{a.name, a.stack_size, false};
   detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
 }

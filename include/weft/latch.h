@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// std::latch. It may be destroyed as soon as wait() has returned. Counting below zero is a fatal error.
+/// std::latch. It may be destroyed as soon as the last wait() has returned. Counting below zero is a fatal error.
 ///
 /// When not to use it: if the number is not known beforehand, or for more than one round, use
 /// wait_group; if everybody waits for everybody, again and again, use barrier.

@@ -15,6 +15,8 @@ namespace detail {
 WEFT_EXPORT bool lock_until(mutex& m, limit l);
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_too_recursive();
+extern WEFT_EXPORT bool
+    lock_checks;  // WEFTDEBUG=lockcheck=1; constant once the runtime has started
 [[noreturn]] WEFT_EXPORT void not_the_owner(bool locked);
 }  // namespace detail
 
@@ -47,7 +49,8 @@ class mutex {
   void lock() {
     std::uint32_t none = 0;
     // order: MX1 acquire, as mutex_core::lock_fast(); pairs with every unlock
-    if (!__atomic_compare_exchange_n(&state_, &none, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (detail::lock_checks ||
+        !__atomic_compare_exchange_n(&state_, &none, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         [[unlikely]] {
       lock_slow();
     }
@@ -59,15 +62,17 @@ class mutex {
   bool try_lock() noexcept {
     std::uint32_t none = 0;
     // order: MX1 acquire, as above; relaxed: a failure orders nothing
-    return __atomic_compare_exchange_n(&state_, &none, 1u, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED) ||
+    return (!detail::lock_checks &&
+            __atomic_compare_exchange_n(&state_, &none, 1u, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) ||
            try_lock_slow();
   }
 
   void unlock() {
     std::uint32_t alone = 1;
     // order: MX1 release, as mutex_core::unlock_fast(); pairs with the next lock
-    if (!__atomic_compare_exchange_n(&state_, &alone, 0u, false, WEFT_HEADER_RELEASE(MX1),
+    if (detail::lock_checks ||
+        !__atomic_compare_exchange_n(&state_, &alone, 0u, false, WEFT_HEADER_RELEASE(MX1),
                                      __ATOMIC_RELAXED)) [[unlikely]] {
       unlock_slow();
     }

@@ -47,7 +47,9 @@ class singleflight {
   struct flight {
     promise<Value> outcome;
     shared_future<Value> value = outcome.get_future().share();
-    bool shared = false;  // guarded by the group's mutex
+    // -- guarded by the group's mutex
+    bool shared = false;
+    bool over = false;  // may be on the map for a while, but is joined no more
   };
 
   // wait(future) is true when it is worth asking for its value.
@@ -55,7 +57,7 @@ class singleflight {
   std::optional<result> run_by(const Key& key, F&& f, Wait&& wait) {
     std::unique_lock<mutex> held(mutex_);
     std::shared_ptr<flight>& place = flights_[key];
-    if (place != nullptr) {
+    if (place != nullptr && !place->over) {
       place->shared = true;
       const shared_future<Value> value = place->value;
       held.unlock();
@@ -83,6 +85,7 @@ class singleflight {
         return;
       }
       const std::lock_guard<mutex> held(group.mutex_);
+      mine.over = true;  // also if the key's hash or comparison throws
       const auto at = group.flights_.find(key);
       if (at != group.flights_.end() && at->second.get() == &mine) {
         group.flights_.erase(at);

@@ -1,28 +1,44 @@
 // Between contexts and std::stop_token.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <stop_token>
 #include <utility>
 
 #include <weft/context.h>
+#include <weft/latch.h>
 
 namespace weft {
 
 namespace detail {
-// Only TSan needs it: the caller comes after whoever was locked to this thread before. A token takes a
-// callback off without waiting if it was this very thread that asked it to stop.
-WEFT_EXPORT void follow_locked() noexcept;
+// Takes a std::stop_callback off its token: calls reset(callback).
+WEFT_EXPORT void take_off(void (*reset)(void*), void* callback) noexcept;
 
 // What the token calls. Whoever asks it to stop, and whoever takes the callback off meanwhile, holds up a
-// thread until it has returned: it must not park.
+// thread until it has returned: it must not park. But it may have to give up its processor for a while,
+// so that a goroutine which takes it off waits as a goroutine first: with the only processor, waiting as
+// a thread, it would wait for ever.
 class stop_to_cancel {
  public:
-  explicit stop_to_cancel(const context& c) noexcept : context_(c) {}
-  void operator()() const noexcept { context_cancel_briefly(context_access::node(context_)); }
+  struct progress {
+    // A callback that cancels says so before anybody can hear of it; one that comes too late to cancel
+    // does nothing that could take long, and need not be noticed.
+    std::atomic<bool> begun{false};
+    latch over{1};
+  };
+
+  stop_to_cancel(const context& c, std::shared_ptr<progress> p) noexcept
+      : context_(c), progress_(std::move(p)) {}
+  void operator()() const noexcept {
+    progress_->begun.store(true, std::memory_order_relaxed);  // order: relaxed, see progress
+    context_cancel_briefly(context_access::node(context_));
+    progress_->over.count_down();
+  }
 
  private:
   context context_;
+  std::shared_ptr<progress> progress_;
 };
 }  // namespace detail
 
@@ -32,11 +48,14 @@ class stop_to_cancel {
 [[nodiscard]] inline cancellable<cancel_func> with_stop_token(const context& parent,
                                                               std::stop_token token) {
   auto [inner, cancel] = with_cancel(parent);
+  auto progress = std::make_shared<detail::stop_to_cancel::progress>();
   auto bridge = std::make_shared<std::stop_callback<detail::stop_to_cancel>>(
-      std::move(token), detail::stop_to_cancel(inner));  // may call it
-  after_func(inner, [bridge]() mutable {
-    detail::follow_locked();
-    bridge.reset();
+      std::move(token), detail::stop_to_cancel(inner, progress));  // may call it
+  after_func(inner, [bridge, progress]() mutable {
+    if (progress->begun.load(std::memory_order_relaxed)) {  // order: relaxed, see progress
+      progress->over.wait();
+    }
+    detail::take_off([](void* b) { static_cast<decltype(bridge)*>(b)->reset(); }, &bridge);
   });
   return {inner, cancel};
 }

@@ -109,14 +109,15 @@ class thread {
 
   template <class F, class... Args>
   requires(!std::is_same_v<std::remove_cvref_t<F>, thread> &&
-           !std::is_same_v<std::remove_cvref_t<F>, attrs>) explicit thread(F&& f, Args&&... args) {
+           !std::is_same_v<std::remove_cvref_t<F>, attrs>)
+      [[gnu::always_inline]] explicit thread(F&& f, Args&&... args) {
     constexpr detail::spawn_options options{{}, 0, true};
     goroutine_ = detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
   }
 
   /// As go(attrs, f, args...), to be joined.
   template <class F, class... Args>
-  thread(attrs a, F&& f, Args&&... args) {
+  [[gnu::always_inline]] thread(attrs a, F&& f, Args&&... args) {
     const detail::spawn_options options{a.name, a.stack_size, true};
     goroutine_ = detail::spawn(&options, std::forward<F>(f), std::forward<Args>(args)...);
   }

@@ -12,8 +12,8 @@ namespace weft {
 
 /// Go's sync.WaitGroup: add() before starting, done() at the end of each, wait() for all. The counter
 /// must not fall below zero. An add() from zero beside a wait() is no misuse, but that wait() may return
-/// without having waited for it. It may be destroyed as soon as wait() has returned; and reused as soon as
-/// the counter is zero, even if not everybody has returned.
+/// without having waited for it. It may be destroyed as soon as the last wait() has returned; and reused as
+/// soon as the counter is zero, even if not everybody has returned.
 ///
 /// When not to use it: for one goroutine use weft::thread.
 class wait_group {
@@ -47,7 +47,7 @@ class wait_group {
   /// add(1), and a goroutine that runs f and then calls done(), also when it ends by goexit(). If f
   /// throws, that is a panic as ever.
   template <class F>
-  void go(F&& f) {
+  [[gnu::always_inline]] void go(F&& f) {
     add(1);
     try {
       weft::go([this, f = std::forward<F>(f)]() mutable {

@@ -41,6 +41,16 @@ inline bool init_asymmetric_fence() {
 
 // The order is there for its label: WEFT_ORDER(LABEL, seq_cst), weakened by models.
 inline void light_fence(std::memory_order) noexcept {
+#if WEFT_TSAN
+  // A fence of the machine that TSan does not see. One that it sees, a read-modify-write, would order all
+  // goroutines that enter the runtime, and hide their races.
+#if defined(__x86_64__)
+  __asm__ volatile("mfence" ::: "memory");
+#else
+  __asm__ volatile("dmb ish" ::: "memory");
+#endif
+  return;
+#endif
   if (asymmetric_fences) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // order: compiler only; see contract
   } else {

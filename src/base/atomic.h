@@ -12,6 +12,7 @@
 //   slot<T>              a queue slot: read speculatively, the value counts only if a following
 //                        compare-exchange succeeds; models check those confirmed reads for races
 //   WEFT_ORDER(L, order) std::memory_order_##order with the label L; models weaken one at a time
+//   both(store, load)    two such orders for one read-modify-write
 //   WEFT_MUTANT("name")  constant false; models switch on a deliberate mistake in the logic
 //   cpu_pause()          the body of a spin loop; models let another thread run there
 //
@@ -167,3 +168,17 @@ inline void cpu_pause() noexcept {
 }  // namespace weft::rt
 
 #endif  // WEFT_MODEL
+
+namespace weft::rt {
+
+// Two labelled halves of one read-modify-write, so that a model can weaken each by itself.
+constexpr std::memory_order both(std::memory_order store, std::memory_order load) {
+  const bool rel = store == std::memory_order_release;
+  const bool acq = load == std::memory_order_acquire;
+  return rel && acq ? std::memory_order_acq_rel
+         : rel      ? std::memory_order_release
+         : acq      ? std::memory_order_acquire
+                    : std::memory_order_relaxed;
+}
+
+}  // namespace weft::rt

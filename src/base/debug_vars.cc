@@ -10,11 +10,27 @@ constinit debug_vars_t debug_vars;
 
 namespace {
 
+constexpr std::int32_t kAny = std::numeric_limits<std::int32_t>::max();
+
 constexpr struct {
   std::string_view name;
   std::int32_t debug_vars_t::*field;
+  std::int32_t most = 1;  // of 0 …
 } kKnown[] = {
+    {"asyncpreemptoff", &debug_vars_t::asyncpreemptoff},
     {"containermaxprocs", &debug_vars_t::containermaxprocs},
+    {"dontfreezetheworld", &debug_vars_t::dontfreezetheworld},
+    {"inittrace", &debug_vars_t::inittrace},
+    {"iouring", &debug_vars_t::iouring},
+    {"lockcheck", &debug_vars_t::lockcheck},
+    {"madvdontneed", &debug_vars_t::madvdontneed},
+    {"migrate", &debug_vars_t::migrate},
+    {"preemptsignal", &debug_vars_t::preemptsignal, 64},
+    {"scheddetail", &debug_vars_t::scheddetail},
+    {"schedextra", &debug_vars_t::schedextra},
+    {"schedtrace", &debug_vars_t::schedtrace, kAny},
+    {"stackusage", &debug_vars_t::stackusage},
+    {"tracebackancestors", &debug_vars_t::tracebackancestors, 1000},
     {"updatemaxprocs", &debug_vars_t::updatemaxprocs},
 };
 
@@ -38,9 +54,15 @@ void apply(std::string_view entry, debug_vars_t& vars, printer& complaints) noex
   const std::string_view key = entry.substr(0, equals);
   for (const auto& known : kKnown) {
     if (known.name != key) continue;
-    if (equals == entry.npos || !parse(entry.substr(equals + 1), &(vars.*known.field))) {
+    std::int32_t value = 0;
+    if (equals == entry.npos || !parse(entry.substr(equals + 1), &value)) {
       complaints.str("runtime: WEFTDEBUG key ").str(key).str(" needs a number: ").str(entry);
       complaints.chr('\n');
+    } else if (value < 0 || value > known.most) {
+      complaints.str("runtime: WEFTDEBUG key ").str(key).str(" takes 0 to ").dec(known.most);
+      complaints.str(": ").str(entry).chr('\n');
+    } else {
+      vars.*known.field = value;
     }
     return;
   }

@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/fatal.h"
+#include "base/tsan_signals.h"
 
 #ifndef WEFT_MODEL
 #include <cerrno>
@@ -64,11 +65,15 @@ WEFT_NO_TSAN inline long call(std::uint32_t* word, int op, std::uint32_t value,
 
 inline futex_result wait(atomic<std::uint32_t>& word, std::uint32_t expected,
                          const timespec* deadline) {
+  static constexpr timespec kFarAway{1'000'000'000, 0};
+  if (kDelaysSignals && deadline == nullptr) {
+    deadline = &kFarAway;
+  }
   switch (call(word.address(), FUTEX_WAIT_BITSET, expected, deadline)) {
     case -EAGAIN: return futex_result::would_block;
     case -ETIMEDOUT: return futex_result::timed_out;
-    case 0:
-    case -EINTR: return futex_result::woken;
+    case -EINTR: run_delayed_handlers(); return futex_result::woken;
+    case 0: return futex_result::woken;
     default: fatal("futex failed");  // denied or broken: waiting would become spinning
   }
 }

@@ -24,6 +24,9 @@ struct held_locks {
 // Initial-exec, so that a signal handler that takes a lock never enters the loader.
 [[gnu::tls_model("initial-exec")]] constinit thread_local held_locks held;
 
+using frozen_check = bool (*)();
+constinit frozen_check may_be_frozen = nullptr;  // constant after boot
+
 [[noreturn]] void wrong_order(std::uint64_t ranks, lock_rank rank) {
   const std::uint64_t allowed = lock_rank_detail::kMayHold[static_cast<std::size_t>(rank)];
   const int culprit = __builtin_ctzll(ranks & ~allowed);
@@ -36,7 +39,16 @@ struct held_locks {
 
 }  // namespace
 
+void set_frozen_check(bool (*check)()) { may_be_frozen = check; }
+
+void note_word_taken() {
+  if (may_be_frozen != nullptr && may_be_frozen() && !crashing()) {
+    fatal("a runtime lock was taken where its holder can be frozen");
+  }
+}
+
 void note_lock_acquired(lock_rank rank, bool waits) {
+  note_word_taken();
   if (waits && !may_acquire(held.ranks, rank)) wrong_order(held.ranks, rank);
   held.ranks |= lock_rank_bit(rank);
   ++held.count[static_cast<std::size_t>(rank)];

@@ -134,4 +134,9 @@ void note_lock_released(lock_rank rank);  // Ensures: it was held, else fatal
 bool lock_rank_held(lock_rank rank);      // by the calling thread
 std::uint64_t held_lock_ranks();          // of the calling thread; 0 = none
 
+// A word that others spin or sleep for has been taken: fatal on a thread that could be frozen with it, as
+// the hook says (gmp/inside.h). Locks call it themselves.
+void note_word_taken();
+void set_frozen_check(bool (*may_be_frozen)());
+
 }  // namespace weft::rt

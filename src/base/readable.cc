@@ -5,9 +5,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+
 namespace weft::rt {
 
-bool readable(std::uintptr_t address, std::size_t size) noexcept {
+// Not instrumented: errno is the thread's, whichever goroutine is there.
+WEFT_NO_TSAN bool readable(std::uintptr_t address, std::size_t size) noexcept {
   constexpr int kImpossibleOperation = ~0;
   constexpr std::uintptr_t kSmallestPage = 4096;
   constexpr std::size_t kSetSize = 8;  // the kernel's sigset_t

@@ -7,13 +7,16 @@ extern "C" void* __dso_handle;  // NOLINT: the C++ ABI's name for this library
 
 namespace weft::rt {
 
+// Initial-exec: reading it never calls the loader, so it is safe in signal handlers. Named for current_m().
+[[gnu::tls_model("initial-exec"), gnu::visibility("hidden"),
+  gnu::used]] constinit thread_local M* tls_m asm("weft_current_m") = nullptr;
+
 namespace {
-// Initial-exec: reading it never calls the loader, so it is safe in signal handlers.
-[[gnu::tls_model("initial-exec")]] constinit thread_local M* tls_m = nullptr;
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool tls_watched = false;
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool tls_stops_world = false;
 }  // namespace
 
+#if !defined(__x86_64__) && !defined(__aarch64__)
 // Not instrumented: every goroutine reads the word of whichever thread it is on, and only that
 // thread writes it.
 [[gnu::noinline]] __attribute__((no_sanitize("thread"))) M* current_m() noexcept {
@@ -21,8 +24,9 @@ namespace {
   asm volatile("" : "+r"(mp));  // not pure: the result differs from call to call
   return mp;
 }
+#endif
 
-void set_current_m(M* mp) noexcept { tls_m = mp; }
+[[gnu::noinline]] void set_current_m(M* mp) noexcept { tls_m = mp; }
 
 [[gnu::noinline]] bool thread_stops_world() noexcept { return tls_stops_world; }
 [[gnu::noinline]] void set_thread_stops_world(bool stops) noexcept { tls_stops_world = stops; }

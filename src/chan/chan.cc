@@ -96,6 +96,7 @@ namespace {
     wait_claim claim;  // while n is listed
     waiter w;
     w.claim = limit.none() ? nullptr : &claim;
+    w.on = c;
     chan_waiter n(&w, value);
     c->enqueue_sender(&n);
     if (limit.none()) [[likely]] {
@@ -127,6 +128,7 @@ namespace {
     wait_claim claim;  // while n is listed
     waiter w;
     w.claim = limit.none() ? nullptr : &claim;
+    w.on = c;
     chan_waiter n(&w, to);
     c->enqueue_receiver(&n);
     blocked_changes(c, 1);
@@ -245,7 +247,9 @@ void destroy_channel(channel* c) noexcept {
 }  // namespace
 
 channel* chan_make(const element_type& type, std::size_t capacity) {
-  return rt::chan_make(type, capacity, nullptr);
+  channel* c = rt::chan_make(type, capacity, nullptr);
+  c->made_by = __builtin_return_address(0);
+  return c;
 }
 
 void chan_retain(channel* c) noexcept {
@@ -326,9 +330,13 @@ void chan_close(channel* c) {
   if (c == nullptr) {
     throw nil_channel("close of nil channel");
   }
-  const rt::unseen here;
-  rt::tsan_release(c->closed_address(), "CLOSE");
-  if (!c->close()) {
+  bool open = false;
+  {
+    const rt::unseen here;
+    rt::tsan_release(c->closed_address(), "CLOSE");
+    open = c->close();
+  }
+  if (!open) {
     throw closed_channel("close of closed channel");
   }
 }

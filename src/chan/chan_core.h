@@ -130,7 +130,7 @@ class chan_core {
   // --- with the lock; without it afterwards, also if a move throws, unless `blocked` -------------
 
   // [CH-3]
-  chan_status send(void* value) {
+  [[gnu::always_inline]] chan_status send(void* value) {
     WEFT_DCHECK(lock_.held(), "send without the lock");
     if (closed_.get()) [[unlikely]] {
       unlock();
@@ -149,7 +149,7 @@ class chan_core {
   }
 
   // [CH-4]
-  chan_status recv(void* to) {
+  [[gnu::always_inline]] chan_status recv(void* to) {
     WEFT_DCHECK(lock_.held(), "recv without the lock");
     if (count_.get() != 0) {
       recv_from_ring(to);
@@ -276,15 +276,17 @@ class chan_core {
   }
 
   void put(void* value) {
-    void* slot = tail();
     if (elements_.plain()) [[likely]] {
-      elements_.store(slot, value);
+      elements_.store(tail(), value);
     } else {
-      unlocker u{this};
-      elements_.store(slot, value);
-      u.locked = nullptr;
+      put_guarded(value);
     }
     count_.set(count_.get() + 1);
+  }
+  [[gnu::noinline]] void put_guarded(void* value) {
+    unlocker u{this};
+    elements_.store(tail(), value);
+    u.locked = nullptr;
   }
 
   void advance() {
@@ -318,13 +320,10 @@ class chan_core {
   }
 
   void recv_from_ring(void* to) {
-    void* slot = elements_.slot(head_.get());
     if (elements_.plain()) [[likely]] {
-      elements_.take(to, slot);
+      elements_.take(to, elements_.slot(head_.get()));
     } else {
-      unlocker u{this};
-      elements_.take(to, slot);
-      u.locked = nullptr;
+      take_guarded(to);
     }
     advance();
     if (senders_.empty() || WEFT_MUTANT("senders-not-let-in")) [[likely]] {
@@ -332,6 +331,12 @@ class chan_core {
       return;
     }
     refill();
+  }
+
+  [[gnu::noinline]] void take_guarded(void* to) {
+    unlocker u{this};
+    elements_.take(to, elements_.slot(head_.get()));
+    u.locked = nullptr;
   }
 
   // A sender waited for the room there is now: his value goes to the tail, in his turn. keeps CH-c

@@ -17,21 +17,27 @@
 #include <cstring>
 
 #include <weft/detail/channel.h>
+#include <weft/detail/select.h>
 
 #include "base/atomic.h"
 #include "chan/chan_core.h"
 #include "fiber/sanitizer.h"
+#include "gmp/inside.h"
 #include "sched/park.h"
 
 namespace weft::rt {
 
-// In a scope: TSan does not look at plain accesses. All of a channel is accessed so.
+// In a scope: TSan does not look at plain accesses, and nobody is frozen (gmp/inside.h). All of a channel
+// is accessed so.
 class unseen {
  public:
   unseen() { tsan_ignore_begin(); }
   ~unseen() { tsan_ignore_end(); }
   unseen(const unseen&) = delete;
   unseen& operator=(const unseen&) = delete;
+
+ private:
+  inside here_;
 };
 
 // … but for the user's code in between.
@@ -41,6 +47,9 @@ class seen {
   ~seen() { tsan_ignore_begin(); }
   seen(const seen&) = delete;
   seen& operator=(const seen&) = delete;
+
+ private:
+  outside here_;
 };
 
 class chan_elements {
@@ -144,6 +153,7 @@ struct channel : rt::chan_core<rt::chan_env> {
   // constant after construction
   rt::chan_hook* const hook;
   const std::size_t align;
+  const void* made_by = nullptr;  // a return address, for reports
   rt::atomic<std::size_t> handles{1};
 };
 
@@ -165,6 +175,13 @@ bool chan_drain(channel* c);
 
 // Blocks for ever: there is no channel.
 [[noreturn]] void block_for_ever(wait_reason reason);
+
+// The cases of a select, given what its goroutine awaits (G::awaited). For reports.
+struct awaited_cases {
+  const detail::select_case* cases;
+  std::size_t count;
+};
+awaited_cases cases_of_select(const void* awaited) noexcept;
 
 // Operations that end at a limit, too. `blocked` then means that the limit came first. (sched/timed.h)
 struct wait_limit;

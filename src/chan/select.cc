@@ -21,6 +21,7 @@ struct select_env {
   using select_case = detail::select_case;
 
   static bool block(waiter& w, commit_fn commit, void* arg, std::int64_t deadline) {
+    w.on = arg;  // the selection: cases_of_select()
     if (deadline == kNever) [[likely]] {
       rt::block(w, commit, arg, &w, wait_reason::select);
       return true;
@@ -65,12 +66,20 @@ struct select_env {
 
 }  // namespace
 
+WEFT_NO_TSAN awaited_cases cases_of_select(const void* awaited) noexcept {
+  const auto* s = static_cast<const selection<select_env>*>(awaited);
+  return {s->cases(), s->size()};
+}
+
 }  // namespace weft::rt
 
 namespace weft::detail {
 
-select_result select_run(const select_case* cases, std::size_t n, select_node* nodes,
-                         std::uint32_t* order, bool sorted) {
+namespace {
+
+// What select_run() returns, but for sends on closed channels.
+select_result select_here(const select_case* cases, std::size_t n, select_node* nodes,
+                          std::uint32_t* order, bool sorted, bool* send_on_closed) {
   const rt::unseen here;
   using selection = rt::selection<rt::select_env>;
   selection s(cases, n, nodes, order);
@@ -95,11 +104,24 @@ select_result select_run(const select_case* cases, std::size_t n, select_node* n
   if (chosen.status == rt::chan_status::closed) {
     const select_case& c = cases[chosen.index];
     if (c.kind == case_kind::send) {
-      throw_send_on_closed();
+      *send_on_closed = true;
+    } else {
+      rt::tsan_acquire(c.ch->closed_address());
     }
-    rt::tsan_acquire(c.ch->closed_address());
   }
   return {chosen.index, chosen.status == rt::chan_status::done};
+}
+
+}  // namespace
+
+select_result select_run(const select_case* cases, std::size_t n, select_node* nodes,
+                         std::uint32_t* order, bool sorted) {
+  bool send_on_closed = false;
+  const select_result r = select_here(cases, n, nodes, order, sorted, &send_on_closed);
+  if (send_on_closed) [[unlikely]] {
+    throw_send_on_closed();
+  }
+  return r;
 }
 
 }  // namespace weft::detail

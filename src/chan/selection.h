@@ -86,6 +86,8 @@ class selection {
       }
     }
   }
+  const select_case* cases() const { return cases_; }
+  std::size_t size() const { return n_; }
   std::size_t live() const { return live_; }
   std::size_t otherwise() const { return otherwise_; }
   std::size_t timeout() const { return timeout_; }

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 
+#include "base/valgrind.h"
 #include "fiber/context.h"
 #include "fiber/sanitizer.h"
 #include "gmp/g.h"
+#include "gmp/m.h"
 
 namespace weft::rt {
 
@@ -31,19 +33,32 @@ WEFT_NO_TSAN WEFT_NO_ASAN departure run_job(void* transfer) {
   return {&trip->home, nullptr};
 }
 
+WEFT_NO_TSAN void go_there(const fiber_tools& home, void (*job)(void*), void* arg) {
+  excursion trip{job, arg, {}, home, {}};
+  trip.crash_tools.attach(memory, memory + kSize);
+  tell_valgrind_of_stack(memory, memory + kSize);
+  const context crash = new_context(memory + kSize);
+  trip.home_tools.leave(trip.crash_tools);
+  weft_switch(&trip.home, &crash, &trip, run_job);
+  trip.home_tools.arrive();
+}
+
 }  // namespace
 
 WEFT_NO_TSAN void on_crash_stack(const G* gp, void (*job)(void* arg), void* arg) noexcept {
   if (gp == nullptr) {
     job(arg);
-    return;
+  } else {
+    go_there(gp->tools, job, arg);
   }
-  excursion trip{job, arg, {}, gp->tools, {}};
-  trip.crash_tools.attach(memory, memory + kSize);
-  const context crash = new_context(memory + kSize);
-  trip.home_tools.leave(trip.crash_tools);
-  weft_switch(&trip.home, &crash, &trip, run_job);
-  trip.home_tools.arrive();
+}
+
+WEFT_NO_TSAN void on_crash_stack(const M* mp, void (*job)(void* arg), void* arg) noexcept {
+  if (mp == nullptr) {
+    job(arg);
+  } else {
+    go_there(mp->curg != nullptr ? mp->curg->tools : mp->tools, job, arg);
+  }
 }
 
 }  // namespace weft::rt

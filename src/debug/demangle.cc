@@ -57,7 +57,17 @@ void print_function_name(printer& out, const char* mangled) noexcept {
   }
   const std::string_view plain(mangled);
   const bool c_name = !plain.starts_with("_Z");
+  const std::size_t arguments = plain.starts_with("operator") ? plain.npos : plain.find('<');
+  if (arguments != plain.npos && arguments > 0) {  // as debug information has it
+    out.str(plain.substr(0, arguments)).str("<...>(...)");
+    return;
+  }
   out.str(c_name ? plain.substr(0, plain.find_first_of(".@")) : plain).str("(...)");
+}
+
+void print_data_name(printer& out, const char* mangled) noexcept {
+  const function_name name(mangled);
+  out.str(name.text().empty() ? std::string_view(mangled) : name.text());
 }
 
 void print_type_name(printer& out, const char* mangled) noexcept {

@@ -44,6 +44,9 @@ class user_callable {
 // A function: "main(...)", "app::server::run(...)", "main::{lambda#1}::operator()(...)".
 void print_function_name(printer& out, const char* mangled) noexcept;
 
+// A variable: "app::accounts".
+void print_data_name(printer& out, const char* mangled) noexcept;
+
 // A type, given what std::type_info::name() returns: "std::out_of_range".
 void print_type_name(printer& out, const char* mangled) noexcept;
 

@@ -3,130 +3,138 @@
 
 #include <cstdint>
 
+#include "debug/ancestors.h"
+#include "debug/capture.h"
 #include "debug/crash_stack.h"
+#include "debug/schedtrace.h"
+#include "debug/waits.h"
 #include "fiber/sanitizer.h"
 #include "gmp/arena.h"
 #include "gmp/g.h"
 #include "gmp/m.h"
+#include "os/clock.h"
 #include "sched/sched_api.h"
 
 namespace weft::rt {
 
 namespace {
 
-using detail = traceback_level::detail;
-
 constexpr std::uint64_t kOneByOne = 100;     // as many goroutines are printed each by itself
 constexpr std::uint64_t kExamined = 20'000;  // as many stacks are compared, at about 3 us each
-constexpr std::size_t kGroups = 64;
-constexpr std::size_t kIdsShown = 5;
 constexpr std::size_t kComparedFrames = 24;
-
-// What is printed of a goroutine, read once.
-struct view {
-  std::uint64_t goid;
-  std::uint64_t parent;
-  const G* gp;
-  const M* m;
-  const char* status;
-  const char* name;
-  const void* created_pc;
-  context ctx;
-  bool has_stack;
-  bool runs;
-  bool locked;
-};
-
-// Not instrumented: the goroutine may be changing.
-WEFT_NO_TSAN view look_at(const G& gp) {
-  view v{};
-  v.goid = gp.goid;
-  v.parent = gp.parent_goid;
-  v.gp = &gp;
-  v.m = gp.m;
-  v.name = gp.name;
-  v.created_pc = gp.created_pc;
-  v.ctx = gp.ctx;
-  v.has_stack = gp.stk && gp.ctx.started();
-  v.locked = gp.locked_m != nullptr;
-  v.runs = gp.in(g_status::running);
-  // order: GS0 relaxed, as everywhere that a status is only shown
-  v.status = to_string(gp.status.load(WEFT_ORDER(GS0, relaxed)));
-  if (gp.in(g_status::waiting) && *to_string(gp.reason) != '\0') v.status = to_string(gp.reason);
-  return v;
-}
+constexpr std::int64_t kMinute = 60'000'000'000;
 
 bool exists(const G& gp) { return !gp.in(g_status::dead) && !gp.in(g_status::idle); }
 
 WEFT_NO_TSAN std::uint64_t id_of(const M* mp) { return mp->id; }
+WEFT_NO_TSAN int tid_of(const M* mp) { return mp->tid; }
+WEFT_NO_TSAN const void* interrupted_at(const M* mp) { return mp->interrupted; }
 
-void print_header(printer& out, const view& v, detail show) {
+void print_m(printer& out, const M* mp) {
+  out.str(" m=");
+  if (mp == nullptr) {
+    out.str("nil");
+  } else {
+    out.udec(id_of(mp)).str(" mp=").hex(reinterpret_cast<std::uintptr_t>(mp));
+  }
+}
+
+}  // namespace
+
+constinit goroutine_dump crash_dump;
+
+// What is printed of a goroutine, read once.
+struct goroutine_dump::view {
+  std::uint64_t goid = 0;
+  std::uint64_t parent = 0;
+  const G* gp = nullptr;
+  const M* m = nullptr;
+  const char* status = "";
+  const char* name = nullptr;
+  const void* created_pc = nullptr;
+  context ctx;
+  std::int64_t minutes = 0;  // that it has waited
+  bool has_stack = false;
+  bool runs = false;
+  bool frozen = false;
+  bool locked = false;
+  bool leaked = false;
+
+  explicit view(const G& gp);
+};
+
+// Not instrumented: the goroutine may be changing.
+WEFT_NO_TSAN goroutine_dump::view::view(const G& g) {
+  goid = g.goid;
+  parent = g.parent_goid;
+  gp = &g;
+  m = g.m;
+  name = g.name;
+  created_pc = g.created_pc;
+  ctx = g.ctx;
+  has_stack = g.stk && g.ctx.started();
+  locked = g.locked_m != nullptr;
+  // Also one whose P was taken: it is on its stack all the same (sched/preempt.cc).
+  frozen = g.frozen;
+  runs = g.in(g_status::running) || g.in(g_status::syscall) || frozen;
+  // order: GS0 relaxed, as everywhere that a status is only shown
+  status = to_string(g.status.load(WEFT_ORDER(GS0, relaxed)));
+  if (g.in(g_status::waiting)) {
+    if (*to_string(g.reason) != '\0') status = to_string(g.reason);
+    if (g.waiting_since > 0) minutes = (nanotime() - g.waiting_since) / kMinute;
+  }
+}
+
+void goroutine_dump::print_header(const view& v) noexcept {
+  printer& out = *out_;
   out.str("goroutine ").udec(v.goid);
-  if (show == detail::system) {
-    out.str(" gp=").hex(reinterpret_cast<std::uintptr_t>(v.gp)).str(" m=");
-    if (v.m == nullptr) {
-      out.str("nil");
-    } else {
-      out.udec(id_of(v.m)).str(" mp=").hex(reinterpret_cast<std::uintptr_t>(v.m));
-    }
+  if (show_ == detail::system) {
+    out.str(" gp=").hex(reinterpret_cast<std::uintptr_t>(v.gp));
+    print_m(out, v.m);
   }
   out.str(" [").str(v.status);
+  if (v.leaked) out.str(" (leaked)");
+  if (v.minutes > 0) out.str(", ").dec(v.minutes).str(" minutes");
   if (v.locked) out.str(", locked to thread");
   out.chr(']');
   if (v.name != nullptr) out.str(" {name: ").str(v.name).chr('}');
   out.str(":\n");
 }
 
-void print_origin(printer& out, const view& v) {
-  if (v.goid != 1) print_created_by(out, v.created_pc, v.parent);
-}
-
-// A goroutine that does not run on this thread.
-void print_goroutine(printer& out, const view& v, detail show) {
-  print_header(out, v, show);
-  if (v.runs) {
-    out.str("\tgoroutine running on other thread; stack unavailable\n");
-  } else if (v.has_stack) {
-    print_stack(out, frame_of(v.ctx), show);
+void goroutine_dump::print_captured(const captured_thread& thread) noexcept {
+  if (thread) {
+    print_stack(*out_, thread.innermost(), show_);
+  } else {
+    out_->str("\tgoroutine running on other thread; stack unavailable\n");
   }
-  print_origin(out, v);
 }
 
-// Goroutines in one state and at one place.
-struct group {
-  std::uint64_t hash;
-  std::uint64_t count;
-  const G* first;
-  std::uint64_t ids[kIdsShown];  // of those after the first
-};
-
-// State of a dump; one at a time (base/fatal.h), so it need not be on the crashing stack.
-struct dump_state {
-  printer* out;
-  const G* except;
-  detail show;
-  bool separated;
-  std::uint64_t seen;
-  std::uint64_t elsewhere;  // examined, but in no group, or not examined
-  std::size_t group_count;
-  group groups[kGroups];
-  // Return addresses and whether they are the runtime's; direct-mapped, kept from dump to dump.
-  struct {
-    std::uintptr_t pc;
-    bool of_runtime;
-  } known_pcs[256];
-};
-dump_state state;
+void goroutine_dump::print_goroutine(view v) noexcept {
+  v.leaked = is_leaked(*v.gp);
+  print_header(v);
+  if (v.runs) {
+    const int tid = v.m == nullptr ? 0 : tid_of(v.m);
+    if (v.frozen) {
+      print_captured(captured_thread(tid, v.m == nullptr ? nullptr : interrupted_at(v.m)));
+    } else {
+      print_captured(captured_thread(tid));
+    }
+  } else if (v.has_stack) {
+    print_stack(*out_, frame_of(v.ctx), show_);
+  }
+  if (v.goid != 1) print_created_by(*out_, v.created_pc, v.parent);
+  print_ancestors(*out_, v.goid, show_);
+}
 
 // Looking a name up takes a tenth of a millisecond, and the same few addresses come all the time.
-bool hidden(std::uintptr_t pc) {
-  auto& known = state.known_pcs[(pc * 0x9e3779b97f4a7c15) >> 56];
+bool goroutine_dump::hidden(std::uintptr_t pc) noexcept {
+  known_pc& known = known_pcs_[(pc * 0x9e3779b97f4a7c15) >> 56];
   if (known.pc != pc) known = {pc, is_runtime_frame(pc)};
   return known.of_runtime;
 }
 
 // Of what a reader would see: two ways through the runtime to one place are one.
-std::uint64_t hash_of(const view& v) {
+std::uint64_t goroutine_dump::hash_of(const view& v) noexcept {
   std::uintptr_t pcs[kComparedFrames];
   const std::size_t count =
       v.has_stack && !v.runs ? collect_pcs(frame_of(v.ctx), pcs, kComparedFrames) : 0;
@@ -136,93 +144,110 @@ std::uint64_t hash_of(const view& v) {
   mix(reinterpret_cast<std::uintptr_t>(v.created_pc));
   mix(static_cast<std::uintptr_t>(v.locked));
   for (std::size_t i = 0; i < count; ++i) {
-    if (state.show == detail::system || !hidden(pcs[i])) mix(pcs[i]);
+    if (show_ == detail::system || !hidden(pcs[i])) mix(pcs[i]);
   }
   return hash;
 }
 
-void separate() {
-  if (state.separated) state.out->chr('\n');
-  state.separated = true;
+void goroutine_dump::separate() noexcept {
+  if (separated_) out_->chr('\n');
+  separated_ = true;
 }
 
-void count_one(G& gp, void*) {
-  if (exists(gp) && &gp != state.except) ++state.seen;
-}
-
-void print_one(G& gp, void*) {
-  if (!exists(gp) || &gp == state.except) return;
+void goroutine_dump::print_one(const G& gp) noexcept {
   separate();
-  print_goroutine(*state.out, look_at(gp), state.show);
-  state.out->flush();
+  print_goroutine(view(gp));
+  out_->flush();
 }
 
-void group_one(G& gp, void*) {
-  if (!exists(gp) || &gp == state.except) return;
-  if (++state.seen > kExamined) {
-    ++state.elsewhere;
+void goroutine_dump::group_one(const G& gp) noexcept {
+  if (++seen_ > kExamined) {
+    ++elsewhere_;
     return;
   }
-  const view v = look_at(gp);
+  const view v(gp);
   const std::uint64_t hash = hash_of(v);
-  for (std::size_t i = 0; i < state.group_count; ++i) {
-    group& g = state.groups[i];
+  for (std::size_t i = 0; i < group_count_; ++i) {
+    group& g = groups_[i];
     if (g.hash != hash) continue;
     if (g.count <= kIdsShown) g.ids[g.count - 1] = v.goid;
     ++g.count;
     return;
   }
-  if (state.group_count == kGroups) {
-    ++state.elsewhere;
+  if (group_count_ == kGroups) {
+    ++elsewhere_;
     return;
   }
-  state.groups[state.group_count++] = {hash, 1, &gp, {}};
+  groups_[group_count_++] = {hash, 1, &gp, {}};
 }
 
-void print_group(const group& g) {
-  separate();
-  print_goroutine(*state.out, look_at(*g.first), state.show);
+void goroutine_dump::print_group(const group& g) noexcept {
+  print_one(*g.first);
   if (g.count > 1) {
     const std::uint64_t more = g.count - 1;
-    state.out->str("...and ").udec(more).str(" more like it: ");
+    out_->str("...and ").udec(more).str(" more like it: ");
     for (std::uint64_t i = 0; i < more && i < kIdsShown; ++i) {
-      if (i > 0) state.out->str(", ");
-      state.out->str("goroutine ").udec(g.ids[i]);
+      if (i > 0) out_->str(", ");
+      out_->str("goroutine ").udec(g.ids[i]);
     }
-    state.out->str(more > kIdsShown ? ", ...\n" : "\n");
+    out_->str(more > kIdsShown ? ", ...\n" : "\n");
   }
-  state.out->flush();
+  out_->flush();
 }
 
-}  // namespace
-
-void print_running_goroutine(printer& out, const G& gp, const frame& innermost,
-                             detail show) noexcept {
-  const view v = look_at(gp);
-  print_header(out, v, show);
-  print_stack(out, innermost, show);
-  print_origin(out, v);
-  out.flush();
+void goroutine_dump::visit(G& gp, void* self) noexcept {
+  auto* dump = static_cast<goroutine_dump*>(self);
+  if (!exists(gp) || &gp == dump->except_) return;
+  switch (dump->pass_) {
+    case pass::count: dump->count_one(); break;
+    case pass::print: dump->print_one(gp); break;
+    case pass::group: dump->group_one(gp); break;
+  }
 }
 
-void print_other_goroutines(printer& out, const G* except, detail show, bool separated) noexcept {
-  state.out = &out;
-  state.except = except;
-  state.show = show;
-  state.separated = separated;
-  state.seen = state.elsewhere = 0;
-  state.group_count = 0;
-  for_each_g(count_one, nullptr);
-  if (state.seen <= kOneByOne) {
-    for_each_g(print_one, nullptr);
+void goroutine_dump::for_each(pass what) noexcept {
+  pass_ = what;
+  seen_ = 0;
+  for_each_g(visit, this);
+}
+
+void goroutine_dump::print_running(const G& gp, const frame& innermost) noexcept {
+  separate();
+  except_ = &gp;
+  view v(gp);
+  v.status = to_string(g_status::running);  // seen from a handler it may be about to park
+  print_header(v);
+  print_stack(*out_, innermost, show_);
+  if (v.goid != 1) print_created_by(*out_, v.created_pc, v.parent);
+  print_ancestors(*out_, v.goid, show_);
+  out_->flush();
+}
+
+void goroutine_dump::print_thread(const M* mp, const char* state, const frame& innermost) noexcept {
+  separate();
+  out_->str("goroutine 0");
+  if (show_ == detail::system) {
+    out_->str(" gp=nil");
+    print_m(*out_, mp);
+  }
+  out_->str(" [").str(state).str("]:\n");
+  print_stack(*out_, innermost, show_);
+  out_->flush();
+}
+
+void goroutine_dump::print_others() noexcept {
+  elsewhere_ = 0;
+  group_count_ = 0;
+  for_each(pass::count);
+  if (seen_ <= kOneByOne) {
+    for_each(pass::print);
     return;
   }
-  state.seen = 0;
-  for_each_g(group_one, nullptr);
-  for (std::size_t i = 0; i < state.group_count; ++i) print_group(state.groups[i]);
-  if (state.elsewhere > 0) {
+  for_each(pass::group);
+  for (std::size_t i = 0; i < group_count_; ++i) print_group(groups_[i]);
+  if (elsewhere_ > 0) {
     separate();
-    out.str("...and ").udec(state.elsewhere).str(" more goroutines\n");
+    out_->str("...and ").udec(elsewhere_).str(" more goroutines\n");
   }
 }
 
@@ -239,21 +264,27 @@ void dump_on_crash_stack(void* arg) {
   const auto& job = *static_cast<dump_job*>(arg);
   printer& out = job.out;
   const bool runtime_fault = job.whose == fault::runtime;
-  const detail show = runtime_fault ? detail::system : current_traceback_level().show;
+  const auto show =
+      runtime_fault ? traceback_level::detail::system : current_traceback_level().show;
+  print_schedtrace_for_crash(out);
+  crash_dump.begin(out, show);
   if (job.self != nullptr) {
-    print_running_goroutine(out, *job.self, job.innermost, show);
+    crash_dump.print_running(*job.self, job.innermost);
   } else if (runtime_fault) {
     out.str("runtime stack:\n");
     print_stack(out, job.innermost, show);
+    out.chr('\n');
   }
-  print_other_goroutines(out, job.self, show, job.self != nullptr || runtime_fault);
+  crash_dump.print_others();
+  if (!runtime_fault && job.self == nullptr) print_waits(out);  // a deadlock
+  print_stripped_files(out);
   out.flush();
 }
 
 }  // namespace
 
 void dump_goroutines(printer& out, fault whose) noexcept {
-  if (current_traceback_level().show == detail::none) return;
+  if (current_traceback_level().show == traceback_level::detail::none) return;
   const G* self = current_goroutine();
   dump_job job{out, whose, self, this_frame()};
   on_crash_stack(self, dump_on_crash_stack, &job);

@@ -13,21 +13,34 @@ namespace weft::rt {
 
 namespace {
 
-// A word of memory that may be anywhere. False if it cannot be read.
-// Not instrumented: it reads other functions' frames, and perhaps other threads'.
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool read_word(std::uintptr_t address,
-                                                                     std::uintptr_t& value) {
-  if (address % alignof(std::uintptr_t) != 0) return false;
-  if (!readable(address, sizeof value)) return false;
-  value = *reinterpret_cast<const volatile std::uintptr_t*>(address);
-  return true;
-}
+// Memory that may be anywhere, for one step: what was found readable a moment ago is not asked for again, for most
+// words of a frame lie in one page.
+class wild_memory {
+ public:
+  // A word; false if it cannot be read.
+  // Not instrumented: it reads other functions' frames, and perhaps other threads'.
+  [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool read(std::uintptr_t address,
+                                                                  std::uintptr_t& value) {
+    constexpr std::uintptr_t kPage = 4096;
+    if (address % alignof(std::uintptr_t) != 0) return false;
+    if (address / kPage != page_) {
+      if (!readable(address, sizeof value)) return false;
+      page_ = address / kPage;
+    }
+    value = *reinterpret_cast<const volatile std::uintptr_t*>(address);
+    return true;
+  }
+
+ private:
+  std::uintptr_t page_ = ~std::uintptr_t{0};  // by number; there is no such page
+};
 
 // Evaluates a DWARF expression. Compilers use few operations, in three places: the entries of the
 // PLT, the return from a signal handler, and realigned stacks.
 class expression {
  public:
-  expression(const frame& f, const std::uint8_t* program) : f_(f), in_(program) {
+  expression(const frame& f, wild_memory& memory, const std::uint8_t* program)
+      : f_(f), memory_(memory), in_(program) {
     const std::uint64_t length = in_.uleb();
     in_ = table_reader(in_.position(), in_.position() + length);
   }
@@ -64,6 +77,7 @@ class expression {
   bool run_binary(std::uint8_t op);
 
   const frame& f_;
+  wild_memory& memory_;
   table_reader in_;
   std::uintptr_t stack_[kDepth];
   int depth_ = 0;
@@ -76,7 +90,7 @@ bool expression::run_one(std::uint8_t op) {
   if (op >= kRegister && op < kRegister + 32) return push_register(op - kRegister, in_.sleb());
   std::uintptr_t a = 0;
   switch (op) {
-    case kDeref: return pop(a) && read_word(a, a) && push(a);
+    case kDeref: return pop(a) && memory_.read(a, a) && push(a);
     case kDup: return pop(a) && push(a) && push(a);
     case kDrop: return pop(a);
     case kPlusConstant: return pop(a) && push(a + in_.uleb());
@@ -130,21 +144,22 @@ bool expression::run_binary(std::uint8_t op) {
   }
 }
 
-bool frame_address(const frame& f, const unwind_row& row, std::uintptr_t& cfa) {
-  if (row.cfa_expression != nullptr) return expression(f, row.cfa_expression).run(cfa);
+bool frame_address(const frame& f, wild_memory& memory, const unwind_row& row,
+                   std::uintptr_t& cfa) {
+  if (row.cfa_expression != nullptr) return expression(f, memory, row.cfa_expression).run(cfa);
   if (row.cfa_register >= kFrameRegisters || !f.has(row.cfa_register)) return false;
   cfa = f.registers[row.cfa_register] + static_cast<std::uintptr_t>(row.cfa_offset);
   return true;
 }
 
 // The caller's value of one register; false if it cannot be known.
-bool recover(const frame& f, int n, const register_rule& rule, std::uintptr_t cfa,
-             std::uintptr_t& value) {
+bool recover(const frame& f, wild_memory& memory, int n, const register_rule& rule,
+             std::uintptr_t cfa, std::uintptr_t& value) {
   using kind = register_rule::kind;
   switch (rule.how) {
     case kind::undefined: return false;
     case kind::same: value = f.registers[n]; return f.has(n);
-    case kind::at_offset: return read_word(cfa + static_cast<std::uintptr_t>(rule.value), value);
+    case kind::at_offset: return memory.read(cfa + static_cast<std::uintptr_t>(rule.value), value);
     case kind::is_offset: value = cfa + static_cast<std::uintptr_t>(rule.value); return true;
     case kind::in_register:
       if (rule.value < 0 || rule.value >= kFrameRegisters) return false;
@@ -152,9 +167,9 @@ bool recover(const frame& f, int n, const register_rule& rule, std::uintptr_t cf
       return f.has(static_cast<int>(rule.value));
     case kind::at_expression:
     case kind::is_expression: {
-      expression e(f, rule.expression);
+      expression e(f, memory, rule.expression);
       if (!e.push(cfa) || !e.run(value)) return false;
-      return rule.how == kind::is_expression || read_word(value, value);
+      return rule.how == kind::is_expression || memory.read(value, value);
     }
   }
   return false;
@@ -178,8 +193,10 @@ frame_step step_over_signal([[maybe_unused]] frame& f) {
 #if defined(__aarch64__)
   constexpr std::uint64_t kReturnFromSignal = 0xd4000001'd2801168;
   std::uintptr_t code[2];
+  wild_memory memory;
   const std::uintptr_t aligned = f.pc & ~std::uintptr_t{7};
-  if (!read_word(aligned, code[0]) || !read_word(aligned + 8, code[1])) return frame_step::stuck;
+  if (!memory.read(aligned, code[0]) || !memory.read(aligned + 8, code[1]))
+    return frame_step::stuck;
   const std::uint64_t here = f.pc == aligned ? code[0] : (code[0] >> 32 | code[1] << 32);
   if (here != kReturnFromSignal) return frame_step::stuck;
 
@@ -189,9 +206,9 @@ frame_step step_over_signal([[maybe_unused]] frame& f) {
   frame interrupted;
   for (int n = 0; n < kFrameRegisters; ++n) {  // x0 … x30, sp
     std::uintptr_t value = 0;
-    if (read_word(saved + static_cast<std::uintptr_t>(n) * 8, value)) interrupted.set(n, value);
+    if (memory.read(saved + static_cast<std::uintptr_t>(n) * 8, value)) interrupted.set(n, value);
   }
-  if (!read_word(saved + 32 * 8, interrupted.pc) || interrupted.pc == 0) return frame_step::stuck;
+  if (!memory.read(saved + 32 * 8, interrupted.pc) || interrupted.pc == 0) return frame_step::stuck;
   interrupted.exact = true;
   f = interrupted;
   return frame_step::ok;
@@ -206,16 +223,19 @@ frame_step step(frame& f) noexcept {
   unwind_row row;
   if (!find_unwind_row(f.call_site(), row)) return step_over_signal(f);
   std::uintptr_t cfa = 0;
-  if (!frame_address(f, row, cfa)) return frame_step::stuck;
-  // keeps F1; a handler's frame may lie on an alternate stack, below or above what it interrupted
-  if (cfa < f.sp() && !row.signal_frame) return frame_step::stuck;
-
+  wild_memory memory;
+  if (!frame_address(f, memory, row, cfa)) return frame_step::stuck;
   const register_rule& back = row.registers[row.return_register];
   if (back.how == register_rule::kind::undefined) return frame_step::end;
+  // keep F1; a handler's frame may lie on an alternate stack, below or above what it interrupted. On
+  // aarch64 a function that has called nobody may have no frame, and its return address in a register.
+  const bool moves = cfa > f.sp() || (cfa == f.sp() && f.exact);
+  if (!moves && !row.signal_frame) return frame_step::stuck;
+  if (back.how == register_rule::kind::same && !f.exact) return frame_step::stuck;
   frame caller;
   for (int n = 0; n < kFrameRegisters; ++n) {
     std::uintptr_t value = 0;
-    if (recover(f, n, row.registers[n], cfa, value)) caller.set(n, value);
+    if (recover(f, memory, n, row.registers[n], cfa, value)) caller.set(n, value);
   }
   if (row.registers[kStackRegister].how == register_rule::kind::same) {
     caller.set(kStackRegister, cfa);
@@ -232,6 +252,7 @@ frame_step step(frame& f) noexcept {
 // The layouts are those at the head of fiber/switch_*.S.
 frame frame_of(const context& suspended) noexcept {
   frame f;
+  wild_memory memory;
   const auto sp = reinterpret_cast<std::uintptr_t>(suspended.sp);
 #if defined(__x86_64__)
   struct saved {
@@ -242,18 +263,18 @@ frame frame_of(const context& suspended) noexcept {
   constexpr std::uintptr_t kResume = 56, kSize = 64;
   for (const saved& s : kSaved) {
     std::uintptr_t value = 0;
-    if (read_word(sp + s.offset, value)) f.set(s.number, value);
+    if (memory.read(sp + s.offset, value)) f.set(s.number, value);
   }
 #elif defined(__aarch64__)
   constexpr std::uintptr_t kResume = 8, kSize = 176, kFirst = 16;
   std::uintptr_t x29 = 0;
-  if (read_word(sp, x29)) f.set(29, x29);
+  if (memory.read(sp, x29)) f.set(29, x29);
   for (int n = 19; n <= 28; ++n) {
     std::uintptr_t value = 0;
-    if (read_word(sp + kFirst + static_cast<std::uintptr_t>(n - 19) * 8, value)) f.set(n, value);
+    if (memory.read(sp + kFirst + static_cast<std::uintptr_t>(n - 19) * 8, value)) f.set(n, value);
   }
 #endif
-  read_word(sp + kResume, f.pc);
+  static_cast<void>(memory.read(sp + kResume, f.pc));
   f.set(kStackRegister, sp + kSize);
   f.exact = false;
   return f;

@@ -3,11 +3,9 @@
 // Problem. Stacks are printed while other threads may be stopped inside malloc or the loader, so
 // dladdr, dl_iterate_phdr (both take the loader's lock) and backtrace_symbols (allocates) are out.
 // glibc 2.35 has _dl_find_object, made for unwinders: it takes no lock. Names are read from the
-// file itself, mapped with mmap: .symtab, which has static functions too, else .dynsym.
+// file itself (debug/elf_image.h).
 //
 // Where _dl_find_object is missing, dl_iterate_phdr is used and may hang in the situation above.
-// Mapped files are kept for the life of the process in a small table to which entries are only ever
-// added, so that crash reports need no lock either.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +33,9 @@ struct symbol {
 
 // The function that covers pc. Runs on: any. Blocks: the thread, for reading the file.
 symbol find_symbol(const loaded_file& where, std::uintptr_t pc) noexcept;
+
+// The variable that covers an address.
+symbol find_data_symbol(const loaded_file& where, std::uintptr_t address) noexcept;
 
 // The path to show: of the executable, what /proc/self/exe points at.
 std::string_view display_path(const loaded_file& where, char* buffer, std::size_t size) noexcept;

@@ -14,11 +14,17 @@
 #include "base/atomic.h"
 #include "base/fatal.h"
 #include "base/print.h"
+#include "debug/ancestors.h"
 #include "debug/crash_stack.h"
 #include "debug/demangle.h"
 #include "debug/dump.h"
+#include "debug/gdb_layout.h"
+#include "debug/quit.h"
+#include "debug/schedtrace.h"
 #include "debug/stack_overflow.h"
+#include "debug/stack_usage.h"
 #include "debug/traceback.h"
+#include "debug/waits.h"
 #include "fiber/unwind.h"
 #include "sched/diagnostics.h"
 #include "sched/sched_api.h"
@@ -141,12 +147,15 @@ void print_on_crash_stack(void* arg) {
   printer out;
   print(out, job.panic);
   if (job.turn == crash_turn::minimal) return;
+  print_schedtrace_for_crash(out);
   freeze_for_crash();
   const traceback_level level = current_traceback_level();
   if (level.show == traceback_level::detail::none || job.gp == nullptr) return;
   out.chr('\n');
-  print_running_goroutine(out, *job.gp, job.innermost, level.show);
-  if (level.all_goroutines) print_other_goroutines(out, job.gp, level.show, true);
+  crash_dump.begin(out, level.show);
+  crash_dump.print_running(*job.gp, job.innermost);
+  if (level.all_goroutines) crash_dump.print_others();
+  print_stripped_files(out);
 }
 
 // Handler of std::terminate: a noexcept function let an exception through, a joinable thread was
@@ -187,6 +196,11 @@ void install_diagnostics() {
   set_unwind_hooks({.uncaught = [] { report_panic(); }, .goexit = [] { end_goroutine(); }});
   previous_handler = std::set_terminate(on_terminate);
   report_stack_overflows();
+  report_on_quit();
+  fill_debug_layout();
+  install_lock_reports();
+  init_ancestors();
+  init_stack_sites();
 }
 
 }  // namespace weft::rt

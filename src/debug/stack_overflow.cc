@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <pthread.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
 #include "base/print.h"
+#include "base/readable.h"
+#include "debug/capture.h"
 #include "debug/crash_stack.h"
 #include "debug/dump.h"
 #include "debug/frame.h"
@@ -24,29 +27,6 @@ struct sigaction previous_bus;
 
 std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
-// The activation that a signal has interrupted.
-frame interrupted_frame(const ucontext_t& at) {
-  frame f;
-  f.exact = true;
-#if defined(__x86_64__)
-  constexpr int kInDwarfOrder[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-                                   REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                   REG_R12, REG_R13, REG_R14, REG_R15};
-  int n = 0;
-  for (const int reg : kInDwarfOrder) {
-    f.set(n++, static_cast<std::uintptr_t>(at.uc_mcontext.gregs[reg]));
-  }
-  f.pc = static_cast<std::uintptr_t>(at.uc_mcontext.gregs[REG_RIP]);
-#elif defined(__aarch64__)
-  for (int n = 0; n < kStackRegister; ++n) {
-    f.set(n, at.uc_mcontext.regs[n]);
-  }
-  f.set(kStackRegister, at.uc_mcontext.sp);
-  f.pc = at.uc_mcontext.pc;
-#endif
-  return f;
-}
-
 bool overflows(const stack& s, std::uintptr_t fault, std::uintptr_t sp) {
   const std::uintptr_t lo = address(s.lo);
   const bool in_guard = fault < lo && fault >= lo - kGuardBytes;
@@ -54,42 +34,78 @@ bool overflows(const stack& s, std::uintptr_t fault, std::uintptr_t sp) {
   return s && (in_guard || below);
 }
 
-struct overflow {
+struct fault_report {
   const G& gp;
   const frame& innermost;
   crash_turn turn;
+  int signal;
+  const siginfo_t& info;
 };
 
-// On the crash stack: a stack for handlers that the program has made may be small.
-void report_and_end(void* arg) {
-  const auto& [gp, innermost, turn] = *static_cast<const overflow*>(arg);
-  {
-    printer out;
-    out.str("runtime: goroutine stack exceeds ").udec(gp.stk.size()).str("-byte limit\n");
-    out.str("runtime: sp=").hex(innermost.sp()).str(" stack=[").hex(address(gp.stk.lo));
-    out.str(", ").hex(address(gp.stk.hi)).str("]\nfatal error: stack overflow\n");
-    out.flush();
-    const traceback_level level = current_traceback_level();
-    if (turn == crash_turn::report && level.show != traceback_level::detail::none) {
-      freeze_for_crash();
-      out.chr('\n');
-      print_running_goroutine(out, gp, innermost, level.show);
-      print_other_goroutines(out, &gp, level.show, true);
-    }
+// The stacks, if they are wanted and can be had.
+bool print_stacks(printer& out, const fault_report& f) {
+  const traceback_level level = current_traceback_level();
+  if (f.turn != crash_turn::report || level.show == traceback_level::detail::none) {
+    return false;
   }
-  end_crash();
+  freeze_for_crash();
+  out.chr('\n');
+  crash_dump.begin(out, level.show);
+  crash_dump.print_running(f.gp, f.innermost);
+  crash_dump.print_others();
+  return true;
 }
 
-[[noreturn]] void report(const G& gp, const frame& innermost) {
-  overflow what{gp, innermost, begin_crash()};
-  on_crash_stack(what.turn == crash_turn::report ? &gp : nullptr, report_and_end, &what);
-  __builtin_trap();
+// On the crash stack: a stack for handlers that the program has made may be small.
+void print_overflow(void* arg) {
+  const auto& f = *static_cast<const fault_report*>(arg);
+  const auto& [gp, innermost, turn, signal, info] = f;
+  printer out;
+  out.str("runtime: goroutine stack exceeds ").udec(gp.stk.size()).str("-byte limit\n");
+  out.str("runtime: sp=").hex(innermost.sp()).str(" stack=[").hex(address(gp.stk.lo));
+  out.str(", ").hex(address(gp.stk.hi)).str("]\nfatal error: stack overflow\n");
+  out.flush();
+  if (print_stacks(out, f)) {
+    out.str("\nruntime: weft::attrs{.stack_size = BYTES} gives a goroutine a larger stack; ");
+    out.str("large objects belong on the heap\n");
+    print_stripped_files(out);
+  }
+}
+
+// The same for any other fault. Go: runtime/signal_unix.go sighandler
+void print_fault(void* arg) {
+  const auto& f = *static_cast<const fault_report*>(arg);
+  printer out;
+  out.str(f.signal == SIGSEGV ? "SIGSEGV: segmentation violation" : "SIGBUS: bus error");
+  out.str("\nPC=").hex(f.innermost.pc).str(" sigcode=").dec(f.info.si_code);
+  out.str(" addr=").hex(address(f.info.si_addr)).chr('\n');
+  out.flush();
+  if (print_stacks(out, f)) {
+    print_stripped_files(out);
+  }
+}
+
+// While the report is on the crash stack the kernel takes the stack for handlers for free, and would
+// begin the next handler over our frames. So there is none: not even for a fault, which ends the
+// process then, as it should.
+void block_all_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+void report(const G& gp, const frame& innermost, int signal, const siginfo_t& info,
+            void (*print)(void*)) {
+  block_all_signals();
+  fault_report what{gp, innermost, begin_crash(), signal, info};
+  on_crash_stack(what.turn == crash_turn::report ? &gp : static_cast<const G*>(nullptr), print,
+                 &what);
 }
 
 // What the kernel does before it calls a handler.
 void as_for(const struct sigaction& handler, int signal) {
   pthread_sigmask(SIG_BLOCK, &handler.sa_mask, nullptr);
-  if ((handler.sa_flags & SA_NODEFER) != 0) {
+  if ((handler.sa_flags & SA_NODEFER) != 0 && sigismember(&handler.sa_mask, signal) == 0) {
     sigset_t own;
     sigemptyset(&own);
     sigaddset(&own, signal);
@@ -100,18 +116,24 @@ void as_for(const struct sigaction& handler, int signal) {
   }
 }
 
+const struct sigaction& previous(int signal) {
+  return signal == SIGSEGV ? previous_segv : previous_bus;
+}
+
+bool nobody_handled(int signal) {
+  return previous(signal).sa_handler == SIG_DFL || previous(signal).sa_handler == SIG_IGN;
+}
+
 // As if weft did not exist.
 void pass_on(int signal, siginfo_t* info, void* context) {
-  const struct sigaction before = signal == SIGSEGV ? previous_segv : previous_bus;
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+  const struct sigaction before = previous(signal);
+  if (!nobody_handled(signal)) {
     as_for(before, signal);
-  }
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
-    before.sa_sigaction(signal, info, context);
-    return;
-  }
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-    before.sa_handler(signal);
+    if ((before.sa_flags & SA_SIGINFO) != 0) {
+      before.sa_sigaction(signal, info, context);
+    } else {
+      before.sa_handler(signal);
+    }
     return;
   }
   if (before.sa_handler == SIG_IGN && info->si_code <= 0) {
@@ -127,11 +149,24 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 // Runs on: signal, on the thread's own stack for handlers.
 void on_fault(int signal, siginfo_t* info, void* context) {
-  const G* gp = current_goroutine();
+  const M* mp = current_m();
+  // A child of vfork() or fork() has the M's memory, but is not its thread, and dies alone.
+  const G* gp = mp != nullptr && mp->tid == gettid() ? mp->curg : nullptr;
   if (gp != nullptr && info->si_code > 0) {
     const frame innermost = interrupted_frame(*static_cast<const ucontext_t*>(context));
     if (overflows(gp->stk, address(info->si_addr), innermost.sp())) {
-      report(*gp, innermost);
+      report(*gp, innermost, signal, *info, print_overflow);
+      end_crash();  // on our own stack: the next reporter has the crash stack by now
+    }
+    if (nobody_handled(signal)) {
+      report(*gp, innermost, signal, *info, print_fault);
+      pass_on(signal, info, context);
+      // The world stands still by now. So the process ends even if the fault does not come again, as the page has come
+      // back meanwhile.
+      if (readable(address(info->si_addr), 1)) {
+        raise(signal);
+      }
+      return;
     }
   }
   pass_on(signal, info, context);

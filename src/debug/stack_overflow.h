@@ -9,8 +9,15 @@
 //
 // Problem. All that the kernel says is SIGSEGV, and there is no stack left to handle it on. So Ms have a
 // stack for handlers (os/signal_stack.h), and a fault in, or a stack pointer below, the guard of the
-// goroutine that runs here is an overflow. Any other fault is none of our business: it goes to
-// whoever handled it before weft started, or ends the process as the kernel would have done.
+// goroutine that runs here is an overflow. Any other fault goes to whoever handled it before weft started. If
+// nobody did, it ends the process as the kernel would have done, with a core file where those are wanted; only
+// that the goroutine and its stack are named first:
+//
+//   SIGSEGV: segmentation violation
+//   PC=0x401216 sigcode=1 addr=0x0
+//
+//   goroutine 7 [running]:
+//   …
 //
 // A program that installs a handler of its own later has the last word, and loses the report.
 //

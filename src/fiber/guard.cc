@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/print.h"
+#include "base/valgrind.h"
 #include "os/test_hooks.h"
 
 namespace weft::rt {
@@ -47,7 +48,8 @@ long process_madvise_self(const iovec* ranges, std::size_t count) noexcept {
 /// The same for many ranges in one call; returns how many were advised, -1 if it is not allowed.
 long advise_batch(std::byte* first, std::size_t stride, std::size_t bytes,
                   std::size_t count) noexcept {
-  if (os::test_hooks.deny_process_madvise.get() != 0) return -1;
+  if (os::test_hooks.deny_process_madvise.get() != 0 || on_valgrind())
+    return -1;  // it does not know it
   if (os::test_hooks.deny_guard_install.get() != 0) return -1;
   if (os::test_hooks.pretend_qemu_guard.get() != 0) return static_cast<long>(count);
   iovec ranges[kBatch];

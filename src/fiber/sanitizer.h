@@ -33,9 +33,6 @@
 #ifndef WEFT_ASAN
 #define WEFT_ASAN 0
 #endif
-#ifndef WEFT_VALGRIND  // 1 in builds that will run under Valgrind; needs its header
-#define WEFT_VALGRIND 0
-#endif
 
 #if WEFT_ASAN
 #include <pthread.h>
@@ -50,9 +47,6 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
-#endif
-#if WEFT_VALGRIND
-#include <valgrind/valgrind.h>
 #endif
 
 #if WEFT_ASAN
@@ -94,9 +88,6 @@ class fiber_tools {
     count_fiber(1);
     tsan_fiber_ = __tsan_create_fiber(0);
 #endif
-#if WEFT_VALGRIND
-    valgrind_id_ = VALGRIND_STACK_REGISTER(lo, hi);
-#endif
   }
 
   /// The end of a fiber that will not be switched to again. Runs on: another stack.
@@ -105,9 +96,6 @@ class fiber_tools {
     count_fiber(-1);
     __tsan_destroy_fiber(tsan_fiber_);
     tsan_fiber_ = nullptr;
-#endif
-#if WEFT_VALGRIND
-    VALGRIND_STACK_DEREGISTER(valgrind_id_);
 #endif
   }
 
@@ -156,7 +144,7 @@ class fiber_tools {
 #endif
   }
 
-#if WEFT_ASAN || WEFT_TSAN || WEFT_VALGRIND
+#if WEFT_ASAN || WEFT_TSAN
  private:
 #endif
 #if WEFT_ASAN
@@ -166,9 +154,6 @@ class fiber_tools {
 #endif
 #if WEFT_TSAN
   void* tsan_fiber_ = nullptr;
-#endif
-#if WEFT_VALGRIND
-  unsigned valgrind_id_ = 0;
 #endif
 };
 

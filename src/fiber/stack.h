@@ -80,6 +80,9 @@ struct stack_stats {
   std::size_t unguarded = 0;
 };
 
+/// Fewer warm stacks are not worth a scavenger's round. More than a round leaves behind: otherwise it never ends.
+inline constexpr std::size_t kWorthTrimming = WEFT_TSAN ? 512 : 64;
+
 class stack_pool {
  public:
   constexpr stack_pool() noexcept = default;
@@ -100,6 +103,15 @@ class stack_pool {
 
   /// Gives the pages of idle stacks back to the OS, the coldest first, all but the hottest `keep`.
   void trim(std::size_t keep = 0) noexcept WEFT_EXCLUDES(lock_);
+  /// Some of them, for those who must not hold a lock for long. False: there are no more.
+  bool trim_some() noexcept WEFT_EXCLUDES(lock_);
+
+  /// For a scavenger. age() ends a period: those that lay idle throughout are cold. True: so many of them
+  /// have pages that trim_some_cold(), which gives some of these back, is worth while. warm(): how many have pages
+  /// that it could give back once they are cold.
+  [[nodiscard]] bool age() noexcept WEFT_EXCLUDES(lock_);
+  bool trim_some_cold() noexcept WEFT_EXCLUDES(lock_);
+  std::size_t warm() noexcept WEFT_EXCLUDES(lock_);
 
   stack_stats stats() noexcept WEFT_EXCLUDES(lock_);
 
@@ -115,7 +127,7 @@ class stack_pool {
   bool map_chunk_locked() noexcept WEFT_REQUIRES(lock_);
   bool make_room_locked(std::size_t stacks) noexcept WEFT_REQUIRES(lock_);
   void put_idle_locked(const stack& s) noexcept WEFT_REQUIRES(lock_);
-  std::size_t trim_some_locked(std::size_t keep) noexcept WEFT_REQUIRES(lock_);
+  std::size_t trim_some_locked(std::size_t border) noexcept WEFT_REQUIRES(lock_);
 
   ranked_lock lock_{lock_rank::stack_pool};
   guard_installer guards_;  // synchronises itself
@@ -129,6 +141,10 @@ class stack_pool {
   std::size_t idle_count_ WEFT_GUARDED_BY(lock_) = 0;
   std::size_t idle_room_ WEFT_GUARDED_BY(lock_) = 0;
   std::size_t clean_ WEFT_GUARDED_BY(lock_) = 0;
+  // The list is a stack, so that those below its lowest level of a period were not used in it.
+  std::size_t lowest_ WEFT_GUARDED_BY(lock_) = 0;  // since the last age()
+  std::size_t cold_ WEFT_GUARDED_BY(lock_) = 0;    // [0, cold_) are
+  bool refused_ WEFT_GUARDED_BY(lock_) = false;    // the system does not take pages back
 
   // guarded by lock_: counts
   std::size_t carved_ WEFT_GUARDED_BY(lock_) = 0;

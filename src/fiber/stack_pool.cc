@@ -6,6 +6,7 @@
 
 #include "base/fatal.h"
 #include "base/print.h"
+#include "base/valgrind.h"
 #include "fiber/sanitizer.h"
 #include "fiber/stack.h"
 #include "os/memory.h"
@@ -117,6 +118,8 @@ std::size_t stack_pool::take_idle_locked(stack* out, std::size_t n) noexcept {
   const std::size_t got = std::min(n, idle_count_);
   for (std::size_t i = 0; i < got; ++i) out[i] = decode(idle_[--idle_count_]);
   clean_ = std::min(clean_, idle_count_);
+  cold_ = std::min(cold_, idle_count_);
+  lowest_ = std::min(lowest_, idle_count_);
   stats_.live += got;
   return got;
 }
@@ -130,6 +133,10 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
   }
   if (fresh.count == 0) return 0;
   const guard_result result = guards_.guard(fresh.first, kStackStride, guard_bytes(), fresh.count);
+  for (std::size_t i = 0; i < fresh.count && on_valgrind(); ++i) {
+    std::byte* const slot = fresh.first + i * kStackStride;
+    tell_valgrind_of_stack(slot, slot + kStackStride);
+  }
 
   const std::size_t got = std::min(n, fresh.count);
   for (std::size_t i = 0; i < got; ++i) {
@@ -215,6 +222,7 @@ stack stack_pool::take_sized(std::size_t usable) noexcept {
   if (start == nullptr) return {};
   const guard_method method = guards_.guard(start, bytes, guard, 1).method_of(0);
   const stack made{start + guard, start + bytes, method};
+  tell_valgrind_of_stack(made.lo, made.hi);
   if (method == guard_method::none) plant_canary(made);
   scoped_lock hold(lock_);
   ++stats_.sized;
@@ -234,14 +242,38 @@ void stack_pool::give_sized(const stack& s) noexcept {
 void stack_pool::trim(std::size_t keep) noexcept {
   for (;;) {
     scoped_lock hold(lock_);  // dropped between batches: others need stacks meanwhile
-    if (trim_some_locked(keep) == 0) return;
+    if (trim_some_locked(idle_count_ - std::min(keep, idle_count_)) == 0) return;
   }
 }
 
-std::size_t stack_pool::trim_some_locked(std::size_t keep) noexcept {
+bool stack_pool::age() noexcept {
+  scoped_lock hold(lock_);
+  cold_ = lowest_;
+  lowest_ = idle_count_;
+  return cold_ >= clean_ + kWorthTrimming && !refused_;
+}
+
+bool stack_pool::trim_some() noexcept {
+  scoped_lock hold(lock_);
+  return trim_some_locked(idle_count_) != 0;
+}
+
+bool stack_pool::trim_some_cold() noexcept {
+  scoped_lock hold(lock_);
+  return trim_some_locked(cold_) != 0;
+}
+
+std::size_t stack_pool::warm() noexcept {
+  scoped_lock hold(lock_);
+  return refused_ ? 0 : idle_count_ - clean_;
+}
+
+/// Of those below the border, some.
+std::size_t stack_pool::trim_some_locked(std::size_t border) noexcept {
   std::size_t trimmed = 0;
-  while (trimmed < kTrimBatch && clean_ + keep < idle_count_) {
-    if (!drop_pages(decode(idle_[clean_]))) return 0;  // locked memory: it cannot be given back
+  while (trimmed < kTrimBatch && clean_ < border) {
+    refused_ = !drop_pages(decode(idle_[clean_]));
+    if (refused_) return 0;  // locked memory: it cannot be given back
     ++clean_;
     ++trimmed;
   }

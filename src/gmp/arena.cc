@@ -22,6 +22,7 @@ constexpr std::size_t kArenaChunk = std::size_t{1} << 20;
 constinit ranked_lock arena_lock{lock_rank::all_g};
 constinit std::byte* arena_next = nullptr;  // guarded by arena_lock
 constinit std::byte* arena_end = nullptr;
+constinit std::size_t used_bytes = 0;
 
 using g_list = record_list<G, 4095>;
 constinit g_list all_gs;  // makers hold arena_lock
@@ -36,6 +37,7 @@ constinit g_list all_gs;  // makers hold arena_lock
 }
 
 void* allocate_locked(std::size_t bytes, std::size_t align) {
+  used_bytes += bytes;
   auto at = reinterpret_cast<std::uintptr_t>(arena_next);
   at = (at + align - 1) & ~(align - 1);
   if (arena_next == nullptr || at + bytes > reinterpret_cast<std::uintptr_t>(arena_end)) {
@@ -72,6 +74,11 @@ void* arena_allocate(std::size_t bytes, std::size_t align) {
   return allocate_locked(bytes, align);
 }
 
+std::size_t arena_used() {
+  const scoped_lock held(arena_lock);
+  return used_bytes;
+}
+
 G* new_gs(std::uint32_t n) {
   const scoped_lock held(arena_lock);
   const g_list::free_part part = free_gs_locked();
@@ -85,6 +92,14 @@ G* new_gs(std::uint32_t n) {
   }
   all_gs.publish(n);
   return head;
+}
+
+g_table all_g_table() {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"  // conditionally supported, and supported here
+  return {&all_gs, offsetof(g_list::chunk, next), offsetof(g_list::chunk, used),
+          offsetof(g_list::chunk, records)};
+#pragma GCC diagnostic pop
 }
 
 void for_each_g(void (*f)(G&, void*), void* arg) {

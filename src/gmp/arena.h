@@ -17,8 +17,18 @@ T* arena_new() {
   return ::new (arena_allocate(sizeof(T), alignof(T))) T();
 }
 
+// Bytes handed out so far.
+std::size_t arena_used();
+
 // Up to n new Gs, dead and listed, chained by schedlink; at least one. Fatal if there is no memory.
 G* new_gs(std::uint32_t n);
+
+// Where the table of all Gs is, for debuggers.
+struct g_table {
+  const void* first;  // address of the pointer to the first chunk
+  std::size_t next_offset, used_offset, records_offset;
+};
+g_table all_g_table();
 
 // Calls f for every G that was ever made, oldest first. No lock: Gs are only ever added.
 void for_each_g(void (*f)(G&, void*), void* arg);

@@ -20,6 +20,7 @@
 #include "base/annotations.h"
 #include "base/atomic.h"
 #include "base/lock.h"
+#include "gmp/inside.h"
 
 namespace weft::rt {
 
@@ -43,6 +44,7 @@ class cancel_source {
 
   // False: already cancelled; the hook was not added and will not be called.
   bool add(cancel_hook& hook) {
+    const inside here;
     const scoped_lock held(lock_);
     if (cancelled() && !WEFT_MUTANT("add-after-cancel")) {
       return false;
@@ -60,7 +62,8 @@ class cancel_source {
   // True: it will not be called. False: it has been called, or was never added; returns only when
   // fire() has returned, unless the caller is fire() itself.
   bool remove(cancel_hook& hook) {
-    for (;; cpu_pause()) {
+    for (;; let_others_go_on()) {
+      const inside here;
       const scoped_lock held(lock_);
       if (hook.at == cancel_hook::state::listed) {
         unlink(hook);
@@ -86,6 +89,7 @@ class cancel_source {
   // then the caller for whom this was true calls the hooks.
   template <class F>
   bool begin(F&& first) {
+    const inside here;
     const scoped_lock held(lock_);
     if (cancelled()) {
       return false;
@@ -96,18 +100,9 @@ class cancel_source {
     return true;
   }
   void fire_all() {
-    lock_.lock();
-    canceller_ = this_thread();
-    while (cancel_hook* hook = first_) {
-      unlink(*hook);
-      hook->at = cancel_hook::state::called;
-      current_ = hook;
-      lock_.unlock();
+    while (cancel_hook* hook = next_to_call()) {
       hook->fire(hook);
-      lock_.lock();
     }
-    current_ = nullptr;
-    lock_.unlock();
   }
 
   bool cancelled() const {
@@ -125,6 +120,24 @@ class cancel_source {
 #else
     return __builtin_thread_pointer();
 #endif
+  }
+
+  cancel_hook* next_to_call() {
+    const inside here;
+    const scoped_lock held(lock_);
+    canceller_ = this_thread();
+    current_ = first_;
+    if (current_ != nullptr) {
+      unlink(*current_);
+      current_->at = cancel_hook::state::called;
+    }
+    return current_;
+  }
+
+  // Whoever is awaited may have been frozen in a hook.
+  static void let_others_go_on() {
+    const outside here;
+    cpu_pause();
   }
 
   void unlink(cancel_hook& hook) {

@@ -65,13 +65,13 @@ class completion {
   // Ends it. Returns the waiter that must be woken, null, or what abandoned() recognises.
   [[nodiscard]] Waiter* complete() {
     // order: CP1 release to done()/abandon(); CP2 acquire of the waiter that enlist() published
-    return word_.exchange(mark(kDone), merge(WEFT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
+    return word_.exchange(mark(kDone), both(WEFT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
   }
   // The same from a runtime section, where TSan has been told beforehand (base/atomic.h).
   [[nodiscard]] Waiter* complete_in_section() {
     // order: CP1, CP2 as in complete()
     return word_.exchange(mark(kDone),
-                          merge(WEFT_COMMIT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
+                          both(WEFT_COMMIT_ORDER(CP1, release), WEFT_ORDER(CP2, acquire)));
   }
 
   // What to release for TSan before parking.
@@ -87,16 +87,6 @@ class completion {
   static constexpr std::uintptr_t kDone = 1;
   static constexpr std::uintptr_t kAbandoned = 2;
   static Waiter* mark(std::uintptr_t m) { return reinterpret_cast<Waiter*>(m); }
-
-  // Two labelled halves of one read-modify-write, so that a model can weaken each by itself.
-  static constexpr std::memory_order merge(std::memory_order store, std::memory_order load) {
-    const bool rel = store == std::memory_order_release;
-    const bool acq = load == std::memory_order_acquire;
-    return rel && acq ? std::memory_order_acq_rel
-           : rel      ? std::memory_order_release
-           : acq      ? std::memory_order_acquire
-                      : std::memory_order_relaxed;
-  }
 
   atomic<Waiter*> word_{nullptr};
 };

@@ -31,14 +31,20 @@ struct exit_hook;
 
 struct alignas(64) G {
   static constexpr std::size_t kInlineClosure = 64;
+  static constexpr std::uintptr_t kLimitedWait = 1;
 
   // -- first line: every switch. Owned by whoever owns the stack (status.h), but for status.
   context ctx;             // saved while not running
   M* m = nullptr;          // runs it; null unless running
   G* schedlink = nullptr;  // link of the one list it is on [RQ-11]
   atomic<g_status> status{g_status::idle};
-  std::int32_t saved_errno = 0;     // errno belongs to the goroutine across a park
-  void (*body)(void*) = nullptr;    // runs and destroys the closure
+  bool frozen = false;           // goes on only on its M `m`, where it was stopped (preempt.cc)
+  std::uint16_t keeps_p = 0;     // no_preempt scopes that it is in
+  std::int32_t saved_errno = 0;  // errno belongs to the goroutine across a park
+  union {
+    void (*body)(void*) = nullptr;  // until it starts: runs and destroys the closure
+    std::uintptr_t waiting_on;      // of one that waits: see awaited()
+  };
   void* closure = nullptr;          // inline_closure or heap
   M* locked_m = nullptr;            // runs on this M only
   std::uint32_t closure_align = 0;  // of a closure on the heap, otherwise 0
@@ -64,8 +70,12 @@ struct alignas(64) G {
     std::size_t stack_size = 0;  // asked for by attrs
     G* lender;                   // of a borrowed stack: sched/in_place.cc
   };
-  G* chain_next = nullptr;          // of the first G of a chain on a shared list: the next chain
-  std::uint32_t chain_length = 0;   // … and how many Gs it links
+  G* chain_next = nullptr;  // of the first G of a chain on a shared list: the next chain
+  union {
+    std::uint32_t chain_length;      // … and how many Gs it links
+    std::int64_t waiting_since = 0;  // of one that waits: coarse_time()
+    std::int64_t frozen_since;       // of one that is frozen: nanotime()
+  };
   park_gate gate;                   // of a wait with a limit
   exit_hook* exit_hooks = nullptr;  // the goroutine's own: sched/at_exit.cc
   void* own_word = nullptr;         // likewise
@@ -85,6 +95,14 @@ struct alignas(64) G {
     status.store(To, WEFT_ORDER(GS0, relaxed));  // order: relaxed, as above
   }
 
+  // What it waits for, for reports: the object, the G that it joins, the selection; or null. Limited: the
+  // wait ends by itself, too, at a deadline or with a context.
+  void awaits(const void* object, bool limited) {
+    waiting_on = reinterpret_cast<std::uintptr_t>(object) | (limited ? kLimitedWait : 0);
+  }
+  const void* awaited() const { return reinterpret_cast<const void*>(waiting_on & ~kLimitedWait); }
+  bool wait_is_limited() const { return (waiting_on & kLimitedWait) != 0; }
+
   bool in(g_status s) const {
     return status.load(WEFT_ORDER(GS0, relaxed)) == s;  // order: relaxed, diagnostics and asserts
   }
@@ -93,7 +111,7 @@ struct alignas(64) G {
 };
 
 #ifndef WEFT_MODEL
-static_assert(WEFT_ASAN || WEFT_TSAN || WEFT_VALGRIND || sizeof(G) == 256, "four cache lines");
+static_assert(WEFT_ASAN || WEFT_TSAN || sizeof(G) == 256, "four cache lines");
 #endif
 
 }  // namespace weft::rt

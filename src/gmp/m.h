@@ -2,7 +2,7 @@
 // (g0, the thread's real stack) when there is nothing to run or when work may not be done on a
 // goroutine's stack.
 //
-// M records are never freed: a thief or a waker may hold a stale pointer.
+// M records are never freed, only reused by other threads: a thief or a waker may hold a stale pointer.
 //
 // Go: runtime/runtime2.go type m
 #pragma once
@@ -16,6 +16,7 @@
 #include "fiber/eh_globals.h"
 #include "fiber/sanitizer.h"
 #include "fiber/stack.h"
+#include "gmp/border.h"
 #include "gmp/waiter.h"
 #include "os/signal_stack.h"
 
@@ -39,6 +40,7 @@ struct alignas(64) M {
   // -- owner only
   context g0;  // the scheduler's context while a goroutine runs
   G* curg = nullptr;
+  rt::border border;  // … and who may take its P when
   P* p = nullptr;
   G* left = nullptr;  // the goroutine that has just left, and what it wants
   leaving left_wants = leaving::nothing;
@@ -46,6 +48,8 @@ struct alignas(64) M {
   std::uint8_t futile_spins = 0;  // how often in a row it has looked for long in vain
   bool has_deputy = false;        // … and somebody else wakes soon, too
   bool timer_is_due = false;      // woken by time: look at everybody's timers first
+  bool looks_for_news = false;    // of descriptors, before it looks for other work
+  bool hands_p_on = false;        // on g0: lets another M go on with its P (WEFTDEBUG=migrate)
   bool owes_watch = false;        // before it runs a goroutine: does anybody watch the timers?
   commit_fn commit = nullptr;     // leaving::parked
   waiter* commit_waiter = nullptr;
@@ -53,16 +57,22 @@ struct alignas(64) M {
   stack left_stack{};  // leaving::exited: the record may be reused already
   bool left_stack_standard = true;
   [[no_unique_address]] fiber_tools left_tools;
-  context discarded;               // where a context goes that nobody will resume
-  int* errno_location = nullptr;   // this thread's errno
-  eh_state* eh_globals = nullptr;  // this thread's exception state
-  G* preselected = nullptr;        // popped on a goroutine's stack, to be dealt with on g0
-  G* locked_g = nullptr;           // this M runs only that G
+  context discarded;                 // where a context goes that nobody will resume
+  int* errno_location = nullptr;     // this thread's errno
+  eh_state* eh_globals = nullptr;    // this thread's exception state
+  G* preselected = nullptr;          // popped on a goroutine's stack, to be dealt with on g0
+  G* locked_g = nullptr;             // this M runs only that G, as long as one of these is not 0:
+  std::uint32_t locked_by_user = 0;  // lock_os_thread() that has not been undone
+  std::uint32_t locked_by_runtime = 0;  // likewise pin_to_thread(); and run() with lock_main_thread
+  bool lent = false;                    // … to which the thread belongs
+  bool in_handler = false;              // interrupted by the runtime's signal
+  const void* interrupted = nullptr;    // … here: the handler's ucontext_t, for stack traces
+  bool leaves_loop = false;             // as soon as no goroutine is locked to it
   rng random;
 
   // -- constant after construction
   std::uint64_t id = 0;
-  int tid = 0;
+  int tid = 0;  // while it has a thread; others may ask under sched.lock, as in thread_to_signal()
   [[no_unique_address]] fiber_tools tools;  // of the thread's own stack, g0
   signal_stack handlers;                    // … and the one for its signal handlers
 
@@ -74,10 +84,34 @@ struct alignas(64) M {
   bool is_idle = false;
   bool watches_deadlock = false;  // sleeps with a time-out to look for deadlocks again
   bool poked = false;             // its note is set, but without a P: it shall look now
+  bool dismissed = false;         // … or without a P: it shall end (sched/reap.cc)
+  std::uint32_t idle_since = 0;   // sched.idle_period when it went idle
   note park;                      // sleeps here
 
-  // A locked M of lock_main_thread ends its loop when its goroutine is gone.
-  bool leave_when_g_ends = false;
+  // -- sysmon's (sched/sysmon.cc, sched/retake.cc)
+  atomic<std::uint32_t> signalled{0};  // a request is on its way
+  atomic<std::uint32_t> calls{0};      // odd: it has said that it may block (runtime::blocking())
+  M* robbed_next = nullptr;            // guarded by sched.lock
+  bool frozen_outside = false;         // guarded by sched.lock: frozen in the user's code
+  bool returned = false;               // guarded by sched.lock: … or waits for a P after a call
+  long long cpu_seen = 0;              // of a robbed one
+
+  // By the owner. Calls that may block have numbers, by which sysmon knows one for the same.
+  [[gnu::always_inline]] bool begin_call() { return count_call(0); }
+  [[gnu::always_inline]] void end_call() { count_call(1); }
+  bool in_call() const {
+    return (calls.load(WEFT_ORDER(IC0, relaxed)) & 1) != 0;  // order: relaxed, a hint for sysmon
+  }
+
+ private:
+  [[gnu::always_inline]] bool count_call(std::uint32_t odd) {
+    const std::uint32_t n = calls.load(WEFT_ORDER(IC0, relaxed));  // order: relaxed, own word
+    if ((n & 1) != odd) {
+      return false;
+    }
+    calls.store(n + 1, WEFT_ORDER(IC0, relaxed));  // order: relaxed, a hint for sysmon
+    return true;
+  }
 };
 
 }  // namespace weft::rt

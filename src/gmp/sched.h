@@ -48,13 +48,26 @@ struct sched_state {
   P* idle_ps WEFT_GUARDED_BY(lock) = nullptr;  // LIFO
   M* idle_ms WEFT_GUARDED_BY(lock) = nullptr;  // LIFO, doubly linked
   M* all_ms WEFT_GUARDED_BY(lock) = nullptr;
-  M* free_ms WEFT_GUARDED_BY(lock) = nullptr;      // records of threads that were lent
+  M* free_ms WEFT_GUARDED_BY(lock) = nullptr;      // records of threads that have left
   std::int32_t ps_made WEFT_GUARDED_BY(lock) = 0;  // Ps that were ever made; they stay
   std::int32_t idle_m_count WEFT_GUARDED_BY(lock) = 0;
+  std::uint32_t idle_period WEFT_GUARDED_BY(lock) = 0;   // counts up while the runtime is in use
   std::int32_t locked_m_idle WEFT_GUARDED_BY(lock) = 0;  // locked Ms that wait for their goroutine
   std::int32_t m_count WEFT_GUARDED_BY(lock) = 0;        // Ms that exist or are being created
   std::uint64_t m_next_id WEFT_GUARDED_BY(lock) = 0;
   std::int32_t max_threads WEFT_GUARDED_BY(lock) = kDefaultMaxThreads;
+
+  // -- goroutines whose P was taken (sched/preempt.cc, sched/retake.cc)
+  std::int32_t frozen_ms WEFT_GUARDED_BY(lock) = 0;  // wait for a P on their own threads
+  M* robbed_ms WEFT_GUARDED_BY(lock) = nullptr;      // in the user's code without a P
+  M* next_robbed WEFT_GUARDED_BY(lock) = nullptr;  // … whom sysmon looks at next; null: the first
+  std::int32_t robbed_count WEFT_GUARDED_BY(lock) = 0;
+  P* unmanned_ps WEFT_GUARDED_BY(lock) = nullptr;         // have work, and wait for a new M
+  std::int32_t spares_to_make WEFT_GUARDED_BY(lock) = 0;  // by the spawner
+  std::int32_t spares_coming WEFT_GUARDED_BY(lock) = 0;  // asked for, and not among the idle Ms yet
+  bool begun WEFT_GUARDED_BY(lock) = false;  // sysmon and the spawner are there, or coming
+  std::int32_t system_threads WEFT_GUARDED_BY(lock) = 0;  // they, as far as they are there
+  atomic<std::int32_t> creators{0};  // Ms that create threads; raised under lock
 
   // -- timers (sched/timer_watch.cc)
   M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
@@ -64,6 +77,13 @@ struct sched_state {
   // Until when; 0: there is no watcher. Written under lock.
   alignas(64) shared_atomic<std::int64_t> watched_until{0};
 
+  // -- waiting for I/O (sched/netpoll.cc)
+  M* poller WEFT_GUARDED_BY(lock) = nullptr;              // the idle M that waits for news
+  alignas(64) shared_atomic<std::int32_t> io_waiters{0};  // who waits for a descriptor
+  shared_atomic<std::uint32_t> poll_asleep{0};   // poller != nullptr, for those without the lock
+  shared_atomic<std::uint32_t> poll_looking{0};  // somebody looks for news, and comes back at once
+  shared_atomic<std::uint32_t> poll_looks{0};    // so often somebody has looked
+
   // -- stopping the world (sched/world.cc)
   stop_gate gate;                                 // all but waiting under the lock
   bool restarting WEFT_GUARDED_BY(lock) = false;  // Ps with work are on their way to their Ms
@@ -71,12 +91,25 @@ struct sched_state {
   waiter* world_first WEFT_GUARDED_BY(lock) = nullptr;
   waiter* world_last WEFT_GUARDED_BY(lock) = nullptr;
 
+  // -- statistics (debug/metrics.cc)
+  struct {
+    time_histogram stopping_gc, stopping_other, total_gc, total_other;
+  } pauses;
+  std::int64_t stop_began = 0;                        // of who has stopped the world
+  bool stop_is_gc = false;                            // likewise
+  std::uint64_t freezes WEFT_GUARDED_BY(lock) = 0;    // by a signal, in the user's code
+  std::uint64_t robberies WEFT_GUARDED_BY(lock) = 0;  // Ps taken from goroutines that blocked
+  std::int64_t started_at = 0;                        // constant after boot
+  shared_atomic<std::int64_t> foreign_mutex_wait{0};  // ns: of threads without a P
+
   // -- goroutine records
   ranked_lock gfree_lock{lock_rank::gfree};
   G* free_gs WEFT_GUARDED_BY(gfree_lock) = nullptr;
   std::uint32_t free_g_count WEFT_GUARDED_BY(gfree_lock) = 0;
   alignas(64) shared_atomic<std::uint64_t> goid_next{2};  // 1 is the goroutine of the first run()
   shared_atomic<std::int64_t> foreign_goroutines{0};      // spawned by threads without a P
+  atomic<std::int32_t> helpers{
+      0};  // goroutines of the runtime's own, which are not counted elsewhere
   atomic<std::uint32_t> main_started{0};
   atomic<std::uint32_t> runs_left{
       0};  // goroutines of run() that ended by goexit(): it waits for ever

@@ -11,6 +11,9 @@
 //     dead      no (free list)       nobody             no      no
 //     runnable  yes, exactly one     nobody             no      no
 //     running   no                   the goroutine      yes     yes
+//     syscall   no                   the goroutine      yes     no
+//     frozen    runnable, on the     the goroutine,     yes     no
+//               list of frozen ones  which is stopped
 //     waiting   no; its waker has it nobody (*)         no      no
 //
 // (*) A parked goroutine's waiter node lives on its stack and may be written by its waker.
@@ -27,10 +30,11 @@
 
 namespace weft::rt {
 
-enum class g_status : std::uint32_t {
+enum class g_status : std::uint8_t {
   idle = 0,  // allocated, never used
   runnable = 1,
   running = 2,
+  syscall = 3,  // in the user's code without a P: it blocks there, or did
   waiting = 4,
   dead = 6,
 };
@@ -48,6 +52,9 @@ inline constexpr g_edge kLegalEdges[] = {
     {g_status::running, g_status::waiting},   // park
     {g_status::waiting, g_status::runnable},  // ready, or a park whose commit refused
     {g_status::running, g_status::dead},      // exit
+    {g_status::running, g_status::syscall},   // its P was taken: sched/retake.cc
+    {g_status::syscall, g_status::running},   // … and there was an idle one when it came back
+    {g_status::syscall, g_status::runnable},  // … or there was none
 };
 
 constexpr bool legal_edge(g_status from, g_status to) {
@@ -64,6 +71,7 @@ constexpr const char* to_string(g_status s) {
     case g_status::idle: return "idle";
     case g_status::runnable: return "runnable";
     case g_status::running: return "running";
+    case g_status::syscall: return "syscall";
     case g_status::waiting: return "waiting";
     case g_status::dead: return "dead";
   }

@@ -27,6 +27,7 @@ enum class wait_reason : std::uint8_t {
   thread_join,
   nested_run,
   stopping_the_world,
+  io_wait,
 };
 
 constexpr const char* to_string(wait_reason r) {
@@ -51,6 +52,7 @@ constexpr const char* to_string(wait_reason r) {
     case wait_reason::thread_join: return "thread join";
     case wait_reason::nested_run: return "run";
     case wait_reason::stopping_the_world: return "stopping the world";
+    case wait_reason::io_wait: return "IO wait";
   }
   return "unknown";
 }

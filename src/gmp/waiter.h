@@ -26,6 +26,7 @@ struct waiter {
   waiter* next = nullptr;       // for the list of whoever keeps it
   waiter* prev = nullptr;       // … if it is a list from which one may leave early
   wait_claim* claim = nullptr;  // null: only the object can end this wait
+  const void* on = nullptr;     // the object, for reports
   note event;                   // plain threads only
 
   // W2. True: the wait is the caller's to end.

@@ -107,16 +107,17 @@ void cpu_quota::close_level(level& l) noexcept {
   l = {};
 }
 
-/// The directory of the group into s.directory; its depth below the mount's root, or 0.
-int cpu_quota::find(scratch& s, const char* tree) noexcept {
+int find_own_group(scratch& s, const char* tree, std::string_view controller,
+                   version& kind) noexcept {
   int levels = 0;
+  kind = version::none;
   if (proc_file membership(s.directory, tree, "/proc/self/cgroup", s); membership.fd >= 0) {
-    kind_ = find_group(membership.lines, s.group);
+    kind = find_group(membership.lines, s.group, controller);
   }
-  if (kind_ == version::none) return 0;
+  if (kind == version::none) return 0;
   proc_file mounts(s.directory, tree, "/proc/self/mountinfo", s);
-  if (mounts.fd < 0 ||
-      !find_directory(mounts.lines, kind_, s.group.view(), s.directory, levels, s.root)) {
+  if (mounts.fd < 0 || !find_directory(mounts.lines, kind, s.group.view(), s.directory, levels,
+                                       s.root, controller)) {
     return 0;
   }
   return levels;
@@ -125,7 +126,7 @@ int cpu_quota::find(scratch& s, const char* tree) noexcept {
 bool cpu_quota::open(scratch& s, const char* tree) noexcept {
   const keeps_errno keeper;
   close();
-  int levels = find(s, tree);
+  int levels = find_own_group(s, tree, "cpu", kind_);
   if (levels == 0) {
     kind_ = version::none;
     return false;

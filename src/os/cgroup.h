@@ -39,6 +39,11 @@ struct scratch {
   path_text directory;
 };
 
+/// The group of a controller: its directory into s.directory, without `tree`, and which kind of a group it is.
+/// Its depth below the mount's root; 0: there is none.
+int find_own_group(scratch& s, const char* tree, std::string_view controller,
+                   version& kind) noexcept;
+
 /// Constant-initialised. One user at a time.
 class cpu_quota {
  public:
@@ -63,7 +68,6 @@ class cpu_quota {
     std::int64_t last = kNoLimit;
   };
 
-  int find(scratch& s, const char* tree) noexcept;
   bool open_level(path_text& directory, level& out) const noexcept;
   void read_level(level& l) const noexcept;
   static void close_level(level& l) noexcept;

@@ -84,7 +84,8 @@ bool take_field(std::string_view& text, char separator, std::string_view& field)
   return true;
 }
 
-/// Whether a list separated by commas has this very element.
+}  // namespace
+
 bool has_element(std::string_view list, std::string_view wanted) noexcept {
   std::string_view element;
   while (take_field(list, ',', element)) {
@@ -93,11 +94,10 @@ bool has_element(std::string_view list, std::string_view wanted) noexcept {
   return list == wanted;
 }
 
-}  // namespace
-
 bool names_cpu(std::string_view controllers) noexcept { return has_element(controllers, "cpu"); }
 
-version find_group(line_reader& membership, path_text& group) noexcept {
+version find_group(line_reader& membership, path_text& group,
+                   std::string_view controller) noexcept {
   group.clear();
   version found = version::none;
   for (;;) {
@@ -112,7 +112,7 @@ version find_group(line_reader& membership, path_text& group) noexcept {
       return version::none;
     }
     const bool unified = id == "0";
-    if (!unified && !names_cpu(controllers)) continue;
+    if (!unified && !has_element(controllers, controller)) continue;
     group.clear();
     if (!group.append(path)) return version::none;
     found = unified ? version::v2 : version::v1;
@@ -146,9 +146,9 @@ bool split_mount(std::string_view line, mount& out) noexcept {
   return true;
 }
 
-bool is_of(const mount& m, version which) noexcept {
+bool is_of(const mount& m, version which, std::string_view controller) noexcept {
   return which == version::v2 ? m.type == "cgroup2"
-                              : m.type == "cgroup" && names_cpu(m.super_options);
+                              : m.type == "cgroup" && has_element(m.super_options, controller);
 }
 
 /// What is left of the group's path below the root of a mount. False: it is not below it.
@@ -184,7 +184,8 @@ bool append_unescaped(std::string_view text, path_text& to) noexcept {
 }
 
 bool find_directory(line_reader& mounts, version which, std::string_view group,
-                    path_text& directory, int& levels, path_text& root) noexcept {
+                    path_text& directory, int& levels, path_text& root,
+                    std::string_view controller) noexcept {
   for (;;) {
     const line_reader::result got = mounts.next();
     if (got == line_reader::result::end || got == line_reader::result::failed) return false;
@@ -194,7 +195,7 @@ bool find_directory(line_reader& mounts, version which, std::string_view group,
       if (got == line_reader::result::cut) continue;
       return false;
     }
-    if (!is_of(m, which)) continue;
+    if (!is_of(m, which, controller)) continue;
     root.clear();
     if (!append_unescaped(m.root, root)) return false;
     std::string_view rest;

@@ -79,9 +79,13 @@ class line_reader {
   std::string_view line_;
 };
 
-/// The group of the processor controller: v1's, if there is one, or else v2's. None: it stands nowhere,
-/// or the file is not what it should be. [CG-3]
-version find_group(line_reader& membership, path_text& group) noexcept;
+/// The group of a controller: v1's, if there is one, or else v2's. None: it stands nowhere, or the file
+/// is not what it should be. [CG-3]
+version find_group(line_reader& membership, path_text& group,
+                   std::string_view controller = "cpu") noexcept;
+
+/// Whether a list separated by commas has this very element.
+bool has_element(std::string_view list, std::string_view wanted) noexcept;
 
 /// Whether a list of v1's controllers names `cpu`.
 bool names_cpu(std::string_view controllers) noexcept;
@@ -89,7 +93,8 @@ bool names_cpu(std::string_view controllers) noexcept;
 /// Where the group is mounted: the first mount of its kind that shows it. `levels` counts the groups
 /// from there up to the root of the mount, both included. `root` is only for use in between. [CG-4]
 bool find_directory(line_reader& mounts, version which, std::string_view group,
-                    path_text& directory, int& levels, path_text& root) noexcept;
+                    path_text& directory, int& levels, path_text& root,
+                    std::string_view controller = "cpu") noexcept;
 
 /// Appends `text` with \ooo decoded. False: it does not fit, or is no such text.
 [[nodiscard]] bool append_unescaped(std::string_view text, path_text& to) noexcept;

@@ -5,6 +5,8 @@
 
 namespace weft::rt {
 
+constinit coarse_clock the_coarse_clock;
+
 std::int64_t nanotime() noexcept {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/debug_vars.h"
+#include "base/valgrind.h"
 #include "os/test_hooks.h"
 
 namespace weft::rt {
@@ -43,7 +45,8 @@ void* reserve(std::size_t bytes) noexcept {
 void release(void* start, std::size_t bytes) noexcept { munmap(start, bytes); }
 
 bool decommit(void* start, std::size_t bytes) noexcept {
-  return madvise(start, bytes, MADV_DONTNEED) == 0;
+  const int advice = debug_vars.madvdontneed != 0 ? MADV_DONTNEED : MADV_FREE;
+  return madvise(start, bytes, advice) == 0;
 }
 
 bool populate(std::byte* const* pages, std::size_t n) noexcept {
@@ -52,7 +55,8 @@ bool populate(std::byte* const* pages, std::size_t n) noexcept {
   static constinit atomic<bool> refused{false};
   os::load_test_hooks();
   // order: MP1 relaxed: a fact about the kernel; who misses it finds it out again
-  if (os::test_hooks.deny_process_madvise.get() != 0 || refused.load(WEFT_ORDER(MP1, relaxed))) {
+  if (os::test_hooks.deny_process_madvise.get() != 0 || on_valgrind() ||
+      refused.load(WEFT_ORDER(MP1, relaxed))) {
     return false;
   }
   const int caller_errno = errno;

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,20 +104,62 @@ int count_tasks() noexcept {
   return tasks > tools ? tasks - tools : 1;
 }
 
+namespace {
+
+// The start of a thread's file; ends with a zero.
+template <std::size_t N>
+void read_file_of_task(int tid, const char* file, char (&text)[N]) noexcept {
+  text[0] = '\0';
+  char path[sizeof "/proc/self/task/" + 10];
+  char* at = path + sizeof path;
+  *--at = '\0';
+  for (int rest = tid; rest > 0; rest /= 10) *--at = static_cast<char>('0' + rest % 10);
+  constexpr std::string_view kTasks = "/proc/self/task/";
+  at -= kTasks.size();
+  std::memcpy(at, kTasks.data(), kTasks.size());
+  text[read_task_file(AT_FDCWD, at, file, text, N - 1)] = '\0';
+}
+
+}  // namespace
+
 char task_state(int tid) noexcept {
-  const int directory = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return 0;
-  char name[16];
-  char* digit = name + sizeof name;
-  *--digit = '\0';
-  for (int rest = tid; rest > 0; rest /= 10) *--digit = static_cast<char>('0' + rest % 10);
   char text[128];
-  const std::size_t n = read_task_file(directory, digit, "stat", text, sizeof text - 1);
-  close(directory);
-  text[n] = '\0';
+  read_file_of_task(tid, "stat", text);
   // "TID (name) S …", and the name may contain anything but ends with the last parenthesis.
   const char* after_name = std::strrchr(text, ')');
   return after_name != nullptr && after_name[1] == ' ' ? after_name[2] : '\0';
+}
+
+bool task_waits_for_lock(int tid) noexcept {
+  char text[32];
+  read_file_of_task(tid, "syscall", text);
+  if (text[0] == '\0') return true;
+  return std::strtol(text, nullptr, 10) == SYS_futex;  // "running" is none
+}
+
+bool task_blocks(int tid, int signal) noexcept {
+  char text[4096];
+  read_file_of_task(tid, "status", text);
+  const char* at = std::strstr(text, "\nSigBlk:");
+  return at != nullptr &&
+         (std::strtoull(at + sizeof "\nSigBlk:" - 1, nullptr, 16) >> (signal - 1) & 1) != 0;
+}
+
+long long process_age() noexcept {
+  char text[512];
+  const int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  const char* at = std::strrchr(text, ')');  // the name may contain anything, blanks too
+  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  timespec now{};
+  if (at == nullptr || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  const long long ticks = std::strtoll(at + 1, nullptr, 10);
+  const long long started = ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+  const long long age = now.tv_sec * 1'000'000'000LL + now.tv_nsec - started;
+  return age > 0 ? age : 0;
 }
 
 long long task_cpu_time(int tid) noexcept {

@@ -16,6 +16,16 @@ int count_tasks() noexcept;
 /// gone. Neither allocates nor takes a lock.
 char task_state(int tid) noexcept;
 
+/// Whether the thread, which is asleep, may be waiting for a lock of this process: whether its system call is futex(2). True if
+/// the kernel does not tell. Neither allocates nor takes a lock.
+bool task_waits_for_lock(int tid) noexcept;
+
+/// Whether the thread keeps this signal back. Neither allocates nor takes a lock.
+bool task_blocks(int tid, int signal) noexcept;
+
+/// Nanoseconds since this process was started, to a hundredth of a second; 0 if that is unknown.
+long long process_age() noexcept;
+
 /// Nanoseconds of processor time that the thread has used; -1 if it is gone.
 long long task_cpu_time(int tid) noexcept;
 

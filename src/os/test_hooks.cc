@@ -27,6 +27,8 @@ test_hook* find(std::string_view key) noexcept {
     test_hook* hook;
   } known[] = {
       {"force_thread_eagain_count", &test_hooks.force_thread_eagain_count},
+      {"hold_threads", &test_hooks.hold_threads},
+      {"threads_held", &test_hooks.threads_held},
       {"force_mmap_fail_after", &test_hooks.force_mmap_fail_after},
       {"deny_guard_install", &test_hooks.deny_guard_install},
       {"deny_process_madvise", &test_hooks.deny_process_madvise},
@@ -34,6 +36,21 @@ test_hook* find(std::string_view key) noexcept {
       {"deny_mprotect", &test_hooks.deny_mprotect},
       {"map_count_budget", &test_hooks.map_count_budget},
       {"pretend_cpus", &test_hooks.pretend_cpus},
+      {"deny_epoll_pwait2", &test_hooks.deny_epoll_pwait2},
+      {"io_faults", &test_hooks.io_faults},
+      {"deny_pidfd", &test_hooks.deny_pidfd},
+      {"resolver_delay_ms", &test_hooks.resolver_delay_ms},
+      {"accept_emfile_count", &test_hooks.accept_emfile_count},
+      {"accept_aborted_count", &test_hooks.accept_aborted_count},
+      {"no_sysmon", &test_hooks.no_sysmon},
+      {"deny_io_uring", &test_hooks.deny_io_uring},
+      {"deny_ring_feature", &test_hooks.deny_ring_feature},
+      {"ring_submit_error", &test_hooks.ring_submit_error},
+      {"ring_room", &test_hooks.ring_room},
+      {"ring_overflow_late", &test_hooks.ring_overflow_late},
+      {"ring_operations", &test_hooks.ring_operations},
+      {"deny_nowait", &test_hooks.deny_nowait},
+      {"force_miss", &test_hooks.force_miss},
   };
   for (const auto& entry : known) {
     if (entry.name == key) return entry.hook;
@@ -69,6 +86,8 @@ bool test_hook::count_down() noexcept {
 
 void test_hooks_t::reset() noexcept {
   force_thread_eagain_count.set(0);
+  hold_threads.set(0);
+  threads_held.set(0);
   force_mmap_fail_after.set(-1);
   deny_guard_install.set(0);
   deny_process_madvise.set(0);
@@ -76,6 +95,21 @@ void test_hooks_t::reset() noexcept {
   deny_mprotect.set(0);
   map_count_budget.set(-1);
   pretend_cpus.set(0);
+  deny_epoll_pwait2.set(0);
+  io_faults.set(0);
+  deny_pidfd.set(0);
+  resolver_delay_ms.set(0);
+  accept_emfile_count.set(0);
+  no_sysmon.set(0);
+  accept_aborted_count.set(0);
+  deny_io_uring.set(0);
+  deny_ring_feature.set(0);
+  ring_submit_error.set(0);
+  ring_room.set(0);
+  ring_overflow_late.set(0);
+  ring_operations.set(-1);
+  deny_nowait.set(0);
+  force_miss.set(0);
 }
 
 void load_test_hooks() noexcept {

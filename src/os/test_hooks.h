@@ -38,6 +38,8 @@ class test_hook {
 
 struct test_hooks_t {
   test_hook force_thread_eagain_count{0};  ///< so many attempts to create a thread give EAGAIN
+  test_hook hold_threads{0};            ///< who creates a thread waits, as if for a lock of libc's
+  test_hook threads_held{0};            ///< … and somebody does
   test_hook force_mmap_fail_after{-1};  ///< so many reserve() succeed, then all give ENOMEM; -1 off
   test_hook deny_guard_install{0};      ///< MADV_GUARD_INSTALL gives EINVAL
   test_hook deny_process_madvise{0};    ///< process_madvise gives EPERM
@@ -45,6 +47,23 @@ struct test_hooks_t {
   test_hook deny_mprotect{0};           ///< mprotect of a guard gives ENOMEM
   test_hook map_count_budget{-1};       ///< mappings that mprotect guards may use; -1: the kernel's
   test_hook pretend_cpus{0};            ///< so many in every affinity mask; 0: the kernel's
+  test_hook deny_epoll_pwait2{0};       ///< epoll_pwait2 gives ENOSYS
+  test_hook io_faults{0};               ///< see os/io_calls.h: a fault in so many calls, by chance
+  test_hook deny_pidfd{0};              ///< pidfd_open gives ENOSYS
+  test_hook resolver_delay_ms{0};       ///< getaddrinfo takes so long, and knows "slow.test"
+  test_hook accept_emfile_count{0};     ///< so many accepts give EMFILE
+  test_hook accept_aborted_count{0};    ///< so many accepts give ECONNABORTED
+  test_hook no_sysmon{
+      0};  ///< nobody watches: for tests that count what goroutines do by themselves
+  test_hook deny_io_uring{0};      ///< io_uring_setup gives this errno
+  test_hook deny_ring_feature{0};  ///< 1: a feature of the ring is missing, 2: an operation
+  test_hook ring_submit_error{0};  ///< io_uring_enter gives this errno
+  test_hook ring_room{0};          ///< completions that a ring has room for; 0: as ever
+  test_hook ring_overflow_late{
+      0};  ///< whoever has emptied a ring does not see yet that it overflowed
+  test_hook ring_operations{-1};  ///< counts what the rings have taken, if not negative
+  test_hook deny_nowait{0};       ///< RWF_NOWAIT gives EOPNOTSUPP
+  test_hook force_miss{0};        ///< … or EAGAIN: the page cache has nothing
 
   void reset() noexcept;
 };

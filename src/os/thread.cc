@@ -11,8 +11,22 @@
 namespace weft::rt {
 namespace {
 
+void sleep_ms(int ms) noexcept {
+  timespec left{0, ms * 1'000'000L};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+void wait_while_held() noexcept {
+  while (os::test_hooks.hold_threads.get() != 0) {
+    os::test_hooks.threads_held.set(1);
+    sleep_ms(1);
+  }
+}
+
 int create_once(const pthread_attr_t& attr, void* (*fn)(void*), void* arg) noexcept {
   if (os::test_hooks.force_thread_eagain_count.count_down()) return EAGAIN;
+  wait_while_held();
   // The new thread inherits the mask: block everything around the creation, so that there is no
   // instruction at which the thread exists unmasked.
   sigset_t all;
@@ -23,12 +37,6 @@ int create_once(const pthread_attr_t& attr, void* (*fn)(void*), void* arg) noexc
   const int error = pthread_create(&ignored, &attr, fn, arg);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error;
-}
-
-void sleep_ms(int ms) noexcept {
-  timespec left{0, ms * 1'000'000L};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace

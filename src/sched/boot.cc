@@ -10,10 +10,14 @@
 #include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "base/print.h"
+#include "gmp/arena.h"
+#include "os/clock.h"
 #include "os/cpu.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "sched/diagnostics.h"
 #include "sched/max_procs.h"
+#include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
@@ -27,10 +31,29 @@ namespace {
 enum : std::uint32_t { kNotStarted, kStarting, kStarted };
 constinit atomic<std::uint32_t> boot_state{kNotStarted};
 
+void print_ms(printer& out, std::int64_t ns) {
+  out.dec(ns / 1'000'000).chr('.');
+  const std::int64_t micros = ns / 1000 % 1000;
+  out.str(micros < 10 ? "00" : micros < 100 ? "0" : "").dec(micros).str(" ms");
+}
+
+// Go: runtime/proc.go doInit1. The memory is what the arena has handed out; malloc is not called.
+void print_inittrace() {
+  printer out;
+  out.str("init weft @");
+  print_ms(out, process_age());
+  out.str(", ");
+  print_ms(out, nanotime() - sched.started_at);
+  out.str(" clock, ").udec(arena_used()).str(" bytes, 0 allocs\n");
+}
+
 void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
-  sigdelset(&sched.initial_mask, SIGURG);  // for freeze.cc
   load_debug_vars();
+  choose_signal();
+  sigdelset(&sched.initial_mask, runtime_signal());
+  sched.started_at = nanotime();
+  note_time(sched.started_at);
   sched.cpus = affinity_cpus();
   init_asymmetric_fence();
   using entry = p_table<P>::entry;
@@ -52,10 +75,14 @@ void boot() {
   }
   sched.lock.unlock();
   crash_hooks hooks;
-  hooks.freeze_world = freeze_world_for_crash;
+  hooks.freeze_world = debug_vars.dontfreezetheworld != 0 ? nullptr : freeze_world_for_crash;
   set_crash_hooks(hooks);
   install_diagnostics();
+  install_preemption();
   watch_process_exit();
+  if (debug_vars.inittrace != 0) {
+    print_inittrace();
+  }
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Is everybody asleep, and can nobody wake them?
 //
 // A goroutine can be woken by a goroutine, by a timer or by a plain thread. If every M sleeps, no
-// goroutine runs. A pending timer may do anything, so as long as there is one nobody is dead. [DD-2]
+// goroutine runs. A pending timer may do anything, so as long as there is one nobody is dead; nor while
+// somebody waits for a descriptor. [DD-2], [DD-4]
 // A plain thread may act unless it sleeps inside weft itself, and only the kernel knows which threads
 // exist: so when everything is asleep the tasks of the process are compared with the runtime's own
 // threads and the blocked ones. That costs a directory listing, so it is not done at once but after
@@ -13,6 +14,7 @@
 // Go: runtime/proc.go checkdead
 #include "base/fatal.h"
 #include "os/process.h"
+#include "sched/netpoll.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
@@ -47,8 +49,11 @@ bool all_asleep() {
   const std::int32_t running = sched.m_count - sched.idle_m_count - sched.locked_m_idle;
   WEFT_CHECK(running >= 0, "checkdead: inconsistent counts");
   const bool restarting = sched.restarting && !WEFT_MUTANT("restart-unnoticed");
-  return running == 0 && !sched.gate.closed() && !restarting && !process_is_exiting() &&
-         (live_goroutines() > 0 || sched.foreign.blocked() > 0) && earliest_timer() == kNever;
+  // Somebody will come for it, and is not counted yet.
+  const bool unmanned = sched.unmanned_ps != nullptr && !WEFT_MUTANT("unmanned-unnoticed");
+  return running == 0 && !sched.gate.closed() && !restarting && !unmanned &&
+         !process_is_exiting() && (live_goroutines() > 0 || sched.foreign.blocked() > 0) &&
+         earliest_timer() == kNever && !io_is_awaited();
 }
 
 void check_dead() {
@@ -56,7 +61,7 @@ void check_dead() {
     return;
   }
   WEFT_CHECK(!anything_runnable(), "checkdead: runnable g");
-  if (!sched.foreign.nobody_can_act(sched.m_count, count_tasks)) {
+  if (!sched.foreign.nobody_can_act(sched.m_count + sched.system_threads, count_tasks)) {
     return;
   }
   // order: relaxed, written by goroutines that have ended
@@ -67,6 +72,7 @@ void check_dead() {
 }
 
 bool look_for_deadlock_soon() {
+  const inside here;
   const scoped_lock held(sched.lock);
   if (!all_asleep()) {
     return sched.m_count > 0;  // whoever falls asleep last will look
@@ -83,7 +89,7 @@ bool look_for_deadlock_soon() {
   }
   if ((!chosen->poked || WEFT_MUTANT("poked-twice")) && chosen->nextp == nullptr) {
     chosen->poked = true;
-    chosen->park.wake();
+    wake_sleeping_m(chosen, chosen == sched.poller);
   }
   return true;
 }

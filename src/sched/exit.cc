@@ -12,10 +12,12 @@
 // Go: runtime/proc.go goexit1, goexit0
 #include <weft/go.h>
 
+#include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "fiber/unwind.h"
 #include "gmp/limited_waiter.h"
 #include "sched/at_exit.h"
+#include "sched/diagnostics.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
 
@@ -66,8 +68,10 @@ void end_on(M* mp, G* gp) {
   mp->left_tools = gp->tools;
   if (gp->locked_m != nullptr) {
     WEFT_CHECK(gp->locked_m == mp, "a locked goroutine ended elsewhere");
-    gp->locked_m = nullptr;
-    mp->locked_g = nullptr;
+    WEFT_CHECK(mp->lent || mp->locked_by_runtime == 0,
+               "exited a goroutine internally locked to the OS thread");
+    mp->locked_by_user = mp->locked_by_runtime = 0;  // leaves_loop remains: the thread ends
+    unlink_from_m(mp, gp);
   }
   count_ended(mp->p);
 }
@@ -88,8 +92,14 @@ void bury(M* mp, G* gp) {
   check_overflow(lender->stk);  // borrowed as well: its own end will tell
   end_on(mp, gp);
   gp->stk = {};
-  mp->left_wants = leaving::nothing;
   lender->transition<g_status::waiting, g_status::runnable>();
+  if (mp->leaves_loop) [[unlikely]] {  // its thread ends with it: the lender goes on elsewhere
+    mp->left = lender;
+    mp->left_wants = leaving::yielded;
+    mp->left_tools.leave_for_good(mp->tools);
+    return {&mp->g0, mp};
+  }
+  mp->left_wants = leaving::nothing;
   take_over(mp, lender, /*inherit_time=*/true);
   mp->left_tools.leave_for_good(lender->tools);
   return {&lender->ctx, mp};
@@ -127,7 +137,7 @@ departure end_here(M* mp) {
   }
   bury(mp, mp->curg);
   bool inherit = false;
-  G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
+  G* next = mp->leaves_loop ? nullptr : pick_local(mp, mp->p, &inherit);
   return leave_for_good(mp, next, inherit);
 }
 
@@ -141,6 +151,9 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   G* self = current_goroutine();
   if (self->has_exit_hooks) {
     run_exit_hooks(self);
+  }
+  if (debug_vars.stackusage != 0) [[unlikely]] {
+    note_stack_use(*self);
   }
   const belongings owned{self->closure, self->closure_align, self->name};
   forget_name(self);
@@ -161,6 +174,9 @@ WEFT_NO_TSAN void finish_goexit(void*) {
   body(owned.closure);
   if (has_exit_hooks(gp)) [[unlikely]] {
     run_exit_hooks(gp);
+  }
+  if (debug_vars.stackusage != 0) [[unlikely]] {
+    note_stack_use(*gp);
   }
   if (owned.closure_align != 0 || owned.name != nullptr) {
     forget_name(gp);
@@ -183,6 +199,7 @@ WEFT_NO_TSAN WEFT_NO_ASAN departure goroutine_main(void* transfer) {
   mp->curg->tools.arrive();
   complete_switch(mp);
   for (;;) {
+    mp->border.set_depth(1);
     G* gp = mp->curg;
     void (*const body)(void*) = gp->body;
     const belongings owned{gp->closure, gp->closure_align, gp->name};
@@ -195,7 +212,7 @@ WEFT_NO_TSAN WEFT_NO_ASAN departure goroutine_main(void* transfer) {
     }
     bury(mp, mp->curg);
     bool inherit = false;
-    G* next = mp->leave_when_g_ends ? nullptr : pick_local(mp, mp->p, &inherit);
+    G* next = mp->leaves_loop ? nullptr : pick_local(mp, mp->p, &inherit);
     if (next == nullptr || !take_over_stack(mp, next, inherit)) {
       return leave_for_good(mp, next, inherit);
     }

@@ -2,17 +2,20 @@
 //
 //   1  the world is stopping: stop
 //   3  timers of this P that are due
-//   6  every 61st slice: one from the global queue, so that it does not starve behind local chains
+//   6  every 61st slice, and in the middle of a long one: one from the global queue, so that it does not
+//      starve behind local chains
 //   8  local: runnext, then the ring
 //   9  a share of the global queue
+//   10 whoever waits for a descriptor that has become ready
 //   11 other Ps' queues, spinning; and their timers
 //   14 nothing: idle.cc
 //
-// The poller (step 10) goes between 9 and 11; it will return lists of goroutines and wake nobody.
-//
 // Go: runtime/proc.go findRunnable
 #include "base/fatal.h"
+#include "os/clock.h"
+#include "sched/netpoll.h"
 #include "sched/sched_api.h"
+#include "sched/switch.h"
 
 namespace weft::rt {
 
@@ -23,12 +26,20 @@ bool world_is_stopping(const P* pp) {
   return pp->attention.load(WEFT_ORDER(AT1, relaxed)) != 0;
 }
 
+G* overdue_news(M* mp) {
+  if (!mp->looks_for_news && !news_are_due(mp->p)) {
+    return nullptr;
+  }
+  mp->looks_for_news = false;
+  return poll_for_work(mp);
+}
+
 G* fair_share(P* pp) {
-  if (pp->schedtick % kFairnessTick != 0 || sched.runq.empty()) {
+  if (!global_is_due(pp)) {
     return nullptr;
   }
   const scoped_lock held(sched.lock);
-  return sched.runq.pop();
+  return sched.runq.pop_in_turn(nanotime());
 }
 
 found local(P* pp) {
@@ -70,9 +81,15 @@ G* from_others(M* mp) {
 G* global_batch_get(P* pp) {
   const auto procs = static_cast<std::uint32_t>(sched.proc_count());
   std::uint32_t n = global_batch(sched.runq.size(), procs, kRunQueueSize);
-  G* first = sched.runq.pop();
+  G* first = sched.runq.pop(nanotime());
+  if (first != nullptr && first->frozen) {
+    return first;  // pp goes to its M: nobody else shall wait there
+  }
   while (n-- > 1) {
-    G* gp = sched.runq.pop();
+    G* gp = sched.runq.pop_free();
+    if (gp == nullptr) {
+      break;  // the rest is frozen, each on its own M
+    }
     const bool fits = pp->runq.push(gp);
     WEFT_CHECK(fits, "global batch does not fit the local queue");
   }
@@ -82,11 +99,17 @@ G* global_batch_get(P* pp) {
 found find_runnable(M* mp) {
   for (;;) {
     P* pp = mp->p;
+    if (pp == nullptr) {
+      return {};
+    }
     if (world_is_stopping(pp)) {
       stop_for_world(mp);
       continue;
     }
     run_own_timers(mp);
+    if (G* gp = overdue_news(mp)) {
+      return {gp, false};
+    }
     if (G* gp = fair_share(pp)) {
       return {gp, false};
     }
@@ -94,6 +117,9 @@ found find_runnable(M* mp) {
       return f;
     }
     if (G* gp = from_global(pp)) {
+      return {gp, false};
+    }
+    if (G* gp = poll_for_work(mp)) {
       return {gp, false};
     }
     if (G* gp = from_others(mp)) {

@@ -103,25 +103,21 @@ void wake_thread(waiter* w) {
 
 void inject(G* gp) {
   sched.lock.lock();
+  inject_unlock(gp);
+}
+
+void inject_unlock(G* gp) {
   sched.runq.push_back(gp);
   P* pp = idle_p_get_for_work();
   if (pp == nullptr) {
     sched.lock.unlock();
-    sched.dozer.poke_fenced();
+    if (!WEFT_MUTANT("inject-lets-doze")) {
+      sched.dozer.poke_fenced();
+    }
+    wake_sysmon();
     return;
   }
   start_m_unlock(pp, /*spinning=*/false);
-}
-
-void inject_to_present_unlock(G* gp) {
-  sched.runq.push_back(gp);
-  if (P* pp = sched.idle_ms != nullptr ? idle_p_get_for_work() : nullptr) {
-    start_m_unlock(pp, /*spinning=*/false);
-    return;
-  }
-  sched.idle.request_spinner();  // an M that runs: it looks at the queue before it sleeps (stop_m)
-  sched.lock.unlock();
-  sched.dozer.poke_fenced();
 }
 
 }  // namespace weft::rt

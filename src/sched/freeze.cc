@@ -2,12 +2,13 @@
 // wherever they are: their handler sleeps and does not come back.
 //
 // Such a goroutine may hold malloc's lock, stdio's, or one of the program's. If the exiting thread
-// then blocks, perhaps for that very lock, a guardian thread lets the frozen ones go, one at a time
-// and for a moment each, until the exiting thread moves again. To everybody else they look like
+// then blocks, perhaps for that very lock, a guardian lets the frozen ones go, one at a time and for a moment
+// each, until the exiting thread moves again. sysmon is the guardian: a thread that had to be created now
+// might need a lock that one of those holds whom preemption has frozen before (preempt.cc). To everybody else they look like
 // threads that the kernel has descheduled.
 //
 //   exiting thread                         straggler              guardian
-//   1. handler, guardian
+//   1. guardian
 //   2. signal to every straggler     ──►   handler: frozen
 //   3. wait until all are frozen           sleep on `released`    every 2 ms: exiting thread asleep,
 //   4. go on with exit()                                          and no CPU used since the last look?
@@ -17,10 +18,11 @@
 // Whoever made the exiting thread move once has what that one needs, and perhaps has it again: it gets
 // every other turn from then on. A share is 2 ms, and doubles with every round in vain, since most of
 // a short turn goes into looking. By CPU time, because on a busy machine 2 ms may pass before it has left its handler: then nobody ever
-// moves. A thread that reports a crash is not frozen, and exit() waits for it: it will end the process.
+// moves. For the same reason exit() waits longer for a straggler that gets no processor. A thread that
+// reports a crash is not frozen, and exit() waits for it: it will end the process.
 //
-// The signal is SIGURG, which is ignored by default. Ms run with it unblocked even if the program blocks
-// all signals (boot.cc); a goroutine that blocks it itself runs on. Whether a SIGURG is a request is
+// The signal is preemption's, SIGURG as a rule. Ms run with it unblocked even if the program blocks
+// all signals (boot.cc); a goroutine that blocks it itself runs on. Whether a signal is a request is
 // said by a word per straggler, not by the signal: the kernel drops what a signal carries once too many
 // are queued. It carries a cookie all the same, to tell a request that was met already from other
 // people's signals, which go to the handler that was there before. All signals are masked in the
@@ -38,24 +40,27 @@
 #include "base/futex.h"
 #include "os/clock.h"
 #include "os/process.h"
-#include "os/thread.h"
+#include "sched/preempt.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 
 namespace weft::rt {
 
 namespace {
 
-constexpr int kFreezeSignal = SIGURG;
-constexpr std::int64_t kPatience = 50'000'000;  // ns until a straggler has to be frozen
-constexpr std::int64_t kLook = 2'000'000;       // ns between the guardian's looks
+constexpr std::int64_t kPatience = 50'000'000;            // ns until a straggler has to be frozen
+constexpr std::int64_t kLongestPatience = 2'000'000'000;  // … if it gets no processor
+constexpr std::int64_t kLook = 2'000'000;                 // ns between the guardian's looks
 constexpr std::int64_t kLongestShare = 32'000'000;
+constexpr std::int64_t kGuardianComes = 1'000'000'000;
 
 constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
-// Constant once the guardian runs. More stragglers than Ps there cannot be; beyond the bound they run.
-constexpr std::uint32_t kMaxStragglers = 1024;
+// Constant once the guardian runs. Beyond the bound they run.
+constexpr std::uint32_t kMaxStragglers = 4096;
 constinit int exiting_tid = 0;
 struct straggler {
   int tid = 0;
+  long long cpu_time = 0;           // it had used when it was listed
   atomic<std::uint32_t> wanted{0};  // asked to freeze, and has not yet
   atomic<std::uint32_t> frozen{0};  // in its handler
 
@@ -64,36 +69,27 @@ struct straggler {
   }
 };
 constinit straggler stragglers[kMaxStragglers];
-constinit std::uint32_t straggler_count = 0;
-constinit std::int32_t guardian_count = 0;  // the exiting thread's own
-constinit struct sigaction previous {};
+constinit atomic<std::uint32_t> straggler_total{0};
+
+// For handlers and the guardian.
+std::uint32_t straggler_count() {
+  // order: FZ1 acquire: sees whom they are; pairs with add_straggler()
+  return straggler_total.load(WEFT_ORDER(FZ1, acquire));
+}
+constexpr std::uint32_t kAsked = 1, kGuards = 2;
+constinit atomic<std::uint32_t> guardian{0};
 
 std::uint32_t frozen_now() {
   std::uint32_t n = 0;
-  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
     n += stragglers[i].is_frozen() ? 1 : 0;
   }
   return n;
 }
 
-void chain(int signal, siginfo_t* info, void* context) {
-  if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
-    return;  // whatever the flags say
-  }
-  if ((previous.sa_flags & SA_SIGINFO) != 0) {
-    previous.sa_sigaction(signal, info, context);
-  } else {
-    previous.sa_handler(signal);
-  }
-}
-
-bool carries_cookie(const siginfo_t* info) {
-  return info->si_code == SI_QUEUE && info->si_value.sival_ptr == &released;
-}
-
 // This thread's entry, if it is to freeze. Once per request.
 straggler* take_request(std::uint32_t self) {
-  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
     straggler& s = stragglers[i];
     // order: relaxed, the word alone decides
     if (static_cast<std::uint32_t>(s.tid) == self &&
@@ -104,17 +100,24 @@ straggler* take_request(std::uint32_t self) {
   return nullptr;
 }
 
-// Runs on: signal. On the straggler's own stack.
-void freeze_here(int signal, siginfo_t* info, void* context) {
-  const int saved_errno = errno;
+}  // namespace
+
+bool somebody_is_outside() {
+  const inside here;
+  const scoped_lock held(sched.lock);
+  return sched.robbed_ms != nullptr || sched.frozen_ms > 0;
+}
+
+bool freezing_for_exit() { return straggler_count() != 0; }
+
+bool freeze_for_exit() {
+  if (!freezing_for_exit()) {
+    return false;
+  }
   const auto self = static_cast<std::uint32_t>(gettid());
   straggler* me = take_request(self);
   if (me == nullptr || crashing()) {
-    if (me == nullptr && !carries_cookie(info)) {
-      chain(signal, info, context);
-    }
-    errno = saved_errno;
-    return;
+    return me != nullptr;
   }
   me->frozen.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   for (;;) {
@@ -126,31 +129,63 @@ void freeze_here(int signal, siginfo_t* info, void* context) {
     futex_wait(released, now);
   }
   me->frozen.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
-  errno = saved_errno;
+  return true;
 }
+
+namespace {
 
 // False: the thread is gone.
 bool send_freeze(straggler& to) {
-  siginfo_t info{};
-  info.si_signo = kFreezeSignal;
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = &released;
   to.wanted.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, the signal comes later
-  return syscall(SYS_rt_tgsigqueueinfo, getpid(), to.tid, kFreezeSignal, &info) == 0 ||
-         syscall(SYS_tgkill, getpid(), to.tid, kFreezeSignal) ==
-             0;  // some sandboxes have only this
+  return send_runtime_signal(to.tid);
 }
 
-// Ms that still hold a P. Listed before the first one is frozen: it may hold sched.lock.
-void list_stragglers() {
-  const scoped_lock held(sched.lock);
-  for (std::int32_t i = 0; i < sched.proc_count() && straggler_count < kMaxStragglers; ++i) {
-    // order: relaxed; Ps do not change hands any more, and those that were stopping have had time to
-    const int tid = sched.p(i)->thread.load(WEFT_ORDER(PT0, relaxed));
-    if (tid != 0 && tid != exiting_tid) {
-      stragglers[straggler_count++].tid = tid;
+void add_straggler(int tid, bool asked) {
+  const std::uint32_t n = straggler_count();
+  stragglers[n].tid = tid;
+  stragglers[n].cpu_time = task_cpu_time(tid);
+  // order: relaxed, published with the rest
+  stragglers[n].wanted.store(asked ? 1 : 0, WEFT_ORDER(FZ0, relaxed));
+  // order: FZ1 release publishes the entry; pairs with straggler_count()
+  straggler_total.store(n + 1, WEFT_ORDER(FZ1, release));
+}
+
+void list_straggler(int tid) {
+  if (tid != 0 && tid != exiting_tid && straggler_count() < kMaxStragglers) {
+    add_straggler(tid, false);
+  }
+}
+
+// Those that preemption has frozen in the user's code, as if they had been asked to freeze here: they wake
+// and wait here instead, where the guardian can let them go.
+void take_frozen_over() WEFT_REQUIRES(sched.lock) {
+  for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
+    if (!mp->frozen_outside || straggler_count() == kMaxStragglers) {
+      continue;
+    }
+    add_straggler(mp->tid, true);
+    if (mp->nextp == nullptr) {  // else it wakes by itself, and finds the gate closed
+      mp->park.wake();
     }
   }
+}
+
+// Ms that still hold a P, or are in the user's code without one, and those that are frozen already. Listed
+// before the first one is frozen: it may hold sched.lock. How many of them, the first, need a signal.
+std::uint32_t list_stragglers() {
+  const inside here;
+  const scoped_lock held(sched.lock);
+  for (M* mp = sched.robbed_ms; mp != nullptr; mp = mp->robbed_next) {
+    list_straggler(mp->tid);
+  }
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    // order: relaxed; Ps do not change hands any more, and those that were stopping have had time to
+    const int tid = sched.p(i)->thread.load(WEFT_ORDER(PT0, relaxed));
+    list_straggler(tid);
+  }
+  const std::uint32_t to_signal = straggler_count();
+  take_frozen_over();
+  return to_signal;
 }
 
 // It has used its share, or waits for somebody else.
@@ -185,7 +220,47 @@ bool let_go(straggler& chosen, std::int64_t share) {
   return !stuck;
 }
 
-void* guard_exit(void*) {
+// Somebody would freeze if the machine let it: it does not keep the signal back, and has not had a processor for long.
+// (Whether it wants one now says nothing: it may wait for a page, or, emulated, for the emulator.)
+bool somebody_lacks_time() {
+  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
+    const straggler& s = stragglers[i];
+    if (!s.is_frozen() && task_state(s.tid) != 0 && !task_blocks(s.tid, runtime_signal()) &&
+        task_cpu_time(s.tid) - s.cpu_time < kPatience) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void wait_until_frozen(std::uint32_t asked) {
+  const std::int64_t began = nanotime();
+  while (frozen_now() < asked && !crashing()) {
+    const std::int64_t waited = nanotime() - began;
+    if (waited >= kPatience && (waited >= kLongestPatience || !somebody_lacks_time())) {
+      return;
+    }
+    sched_yield();
+  }
+}
+
+// Waits until sysmon has come to guard_exit_if_asked(). False: it does not.
+bool guardian_is_there() {
+  // order: FZ1 release: it knows whom it guards; pairs with guard_exit_if_asked()
+  guardian.store(kAsked, WEFT_ORDER(FZ1, release));
+  wake_sysmon();
+  const std::int64_t until = nanotime() + kGuardianComes;
+  // order: relaxed, as above
+  while (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kGuards) {
+    if (nanotime() > until) {
+      return false;
+    }
+    sched_yield();
+  }
+  return true;
+}
+
+[[noreturn]] void guard_exit() {
   std::uint32_t turn = 0;
   std::uint32_t next = 0;
   std::uint32_t helpful = kMaxStragglers;  // whoever made the exiting thread move last
@@ -194,12 +269,12 @@ void* guard_exit(void*) {
     if (!exiting_thread_is_stuck()) {
       continue;
     }
-    const bool again = ++turn % 2 == 0 && helpful < straggler_count;
-    const std::uint32_t i = again ? helpful : next++ % straggler_count;
+    const bool again = ++turn % 2 == 0 && helpful < straggler_count();
+    const std::uint32_t i = again ? helpful : next++ % straggler_count();
     if (let_go(stragglers[i], share)) {
       helpful = i;
       share = kLook;
-    } else if (next % straggler_count == 0 && share < kLongestShare) {
+    } else if (next % straggler_count() == 0 && share < kLongestShare) {
       share *= 2;
     }
   }
@@ -207,33 +282,28 @@ void* guard_exit(void*) {
 
 }  // namespace
 
-std::int32_t guardians() { return guardian_count; }
+void guard_exit_if_asked() {
+  // order: FZ1 acquire, pairs with guardian_is_there()
+  if (guardian.load(WEFT_ORDER(FZ1, acquire)) == kAsked) {
+    guardian.store(kGuards, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
+    guard_exit();
+  }
+}
 
 void freeze_stragglers() {
   exiting_tid = gettid();
-  list_stragglers();
-  struct sigaction action {};
-  action.sa_sigaction = freeze_here;
-  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-  sigfillset(&action.sa_mask);
-  if (straggler_count == 0 || sigaction(kFreezeSignal, &action, &previous) != 0) {
+  const std::uint32_t to_signal = list_stragglers();
+  // The guardian first. Without one a lock held by a frozen goroutine would hang the exit; then rather let
+  // them run.
+  if (straggler_count() == 0 || !guardian_is_there()) {
     return;
   }
-  // The guardian first: creating a thread takes libc's locks. Without one a lock held by a frozen
-  // goroutine would hang the exit; then rather let them run.
-  if (create_thread(guard_exit, nullptr) != 0) {
-    return;
-  }
-  guardian_count = 1;
   spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
-  std::uint32_t asked = 0;
-  for (std::uint32_t i = 0; i < straggler_count; ++i) {
+  std::uint32_t asked = straggler_count() - to_signal;
+  for (std::uint32_t i = 0; i < to_signal; ++i) {
     asked += send_freeze(stragglers[i]) ? 1 : 0;
   }
-  const std::int64_t until = nanotime() + kPatience;
-  while (frozen_now() < asked && !crashing() && nanotime() < until) {
-    sched_yield();
-  }
+  wait_until_frozen(asked);
 }
 
 }  // namespace weft::rt

@@ -9,7 +9,16 @@ namespace weft::rt {
 // thread in exit(). Returns when they have stopped, or after a bounded time.
 void freeze_stragglers();
 
-// Threads that it has started: 0 or 1. For the same caller.
-std::int32_t guardians();
+// It has listed somebody, and is about to stop them.
+bool freezing_for_exit();
+
+// In the handler of the signal by which that is done. True: it was for this, and is over.
+bool freeze_for_exit();
+
+// For sysmon, every now and then: does not return if it is needed as the guardian.
+void guard_exit_if_asked();
+
+// Goroutines are in the user's code though they hold no P.
+bool somebody_is_outside();
 
 }  // namespace weft::rt

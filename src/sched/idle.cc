@@ -5,8 +5,13 @@
 //
 // Go: runtime/proc.go startm, stopm, wakep, handoffp, pidleget, mput
 #include "base/fatal.h"
+#include "os/clock.h"
+#include "poll/poll_desc.h"
 #include "sched/chaos.h"
+#include "sched/netpoll.h"
 #include "sched/sched_api.h"
+#include "sched/spawner.h"
+#include "sched/switch.h"
 #include "sched/timers.h"
 
 namespace weft::rt {
@@ -21,6 +26,11 @@ void set_status(P* pp, p_status to) {
   pp->status.store(to, WEFT_ORDER(PS0, relaxed));  // order: relaxed, handed over under sched.lock
 }
 
+M* owner_of(const P* pp) {
+  return pp->m.load(
+      WEFT_ORDER(PM1, relaxed));  // order: relaxed, the owner's own, or under sched.lock
+}
+
 // For freeze.cc, which asks when nobody takes or gives a P any more.
 void set_thread(P* pp, int tid) {
   pp->thread.store(tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, a word on its own
@@ -30,22 +40,24 @@ void set_thread(P* pp, int tid) {
 
 // [P-2]
 void acquire_p(M* mp, P* pp) {
-  WEFT_CHECK(mp->p == nullptr && pp->m == nullptr, "acquire_p: already in use");
+  WEFT_CHECK(mp->p == nullptr && owner_of(pp) == nullptr, "acquire_p: already in use");
   WEFT_CHECK(status_of(pp) != p_status::running, "acquire_p: P is running");
   mp->p = pp;
-  pp->m = mp;
+  // order: PM1 release: the M is set up; pairs with sysmon's look in retake.cc
+  pp->m.store(mp, WEFT_ORDER(PM1, release));
   set_thread(pp, mp->tid);
   set_status(pp, p_status::running);
+  count_slice(pp);  // whoever was here before had the last one
 }
 
 P* release_p(M* mp, p_status to) {
   P* pp = mp->p;
-  WEFT_CHECK(pp != nullptr && pp->m == mp, "release_p: not ours");
+  WEFT_CHECK(pp != nullptr && owner_of(pp) == mp, "release_p: not ours");
   if (status_of(pp) == p_status::stopped) {
     fatal(kBlocksInStoppedWorld, user_fault);  // it would arrive at the gate twice. keeps W1
   }
   mp->p = nullptr;
-  pp->m = nullptr;
+  pp->m.store(nullptr, WEFT_ORDER(PM1, relaxed));  // order: relaxed, says nothing
   set_thread(pp, 0);
   set_status(pp, to);
   return pp;
@@ -65,6 +77,7 @@ P* idle_p_get() {
     sched.idle_ps = pp->idle_next;
     pp->idle_next = nullptr;
     sched.idle.add_idle(-1);
+    wake_sysmon();
   }
   return pp;
 }
@@ -81,6 +94,7 @@ P* idle_p_get_for_work() {
 void idle_m_put(M* mp) {
   WEFT_CHECK(!mp->is_idle && mp->nextp == nullptr && mp->p == nullptr, "M cannot go idle");
   mp->is_idle = true;
+  mp->idle_since = sched.idle_period;
   mp->idle_prev = nullptr;
   mp->idle_next = sched.idle_ms;
   if (sched.idle_ms != nullptr) {
@@ -100,11 +114,15 @@ void idle_m_remove(M* mp) {
   --sched.idle_m_count;
 }
 
-// Whoever watches the timers goes last: somebody else would have to take that over.
+// Whoever watches the timers, or waits for news of descriptors, goes last: somebody else would have to
+// take that over.
 M* idle_m_get() {
   M* mp = sched.idle_ms;
-  if (mp != nullptr && mp == sched.timer_watcher && mp->idle_next != nullptr) {
-    mp = mp->idle_next;
+  for (int i = 0; i < 2; ++i) {
+    if (mp != nullptr && (mp == sched.timer_watcher || mp == sched.poller) &&
+        mp->idle_next != nullptr) {
+      mp = mp->idle_next;
+    }
   }
   if (mp != nullptr) {
     idle_m_remove(mp);
@@ -112,15 +130,63 @@ M* idle_m_get() {
   return mp;
 }
 
+namespace {
+
+// There is no idle M, and none may be made here (preempt.cc, PE2; and sysmon makes none at all): the spawner makes one, and pp goes to the
+// oldest frozen goroutine meanwhile, or waits for the new M. If that finds pp gone it looks for work wherever
+// there is an idle P. keeps I1
+void start_later_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock) {
+  if (spinning) {
+    sched.idle.drop_token();
+  }
+  G* oldest = sched.runq.pop_frozen(nanotime());
+  if (oldest != nullptr) {
+    request_spare_ms_locked(1);
+    hand_p_unlock(oldest->m, pp);
+    return;
+  }
+  pp->idle_next = sched.unmanned_ps;
+  sched.unmanned_ps = pp;
+  std::int32_t unmanned = 0;
+  for (const P* p = sched.unmanned_ps; p != nullptr; p = p->idle_next) {
+    ++unmanned;
+  }
+  request_spare_ms_locked(unmanned);
+  sched.lock.unlock();
+}
+
+}  // namespace
+
+P* unmanned_p_get() {
+  P* pp = sched.unmanned_ps;
+  if (pp != nullptr) {
+    sched.unmanned_ps = pp->idle_next;
+    pp->idle_next = nullptr;
+  }
+  return pp;
+}
+
 // [MS-1]
 void start_m_unlock(P* pp, bool spinning) {
   WEFT_CHECK(!spinning || pp->runq.empty(), "start_m: a spinning M needs an empty P");
   M* mp = idle_m_get();
+  if (mp == nullptr && (sched.frozen_ms > 0 || !may_create_threads())) {
+    if (WEFT_MUTANT("helper-waits-for-an-m")) {  // one that runs will come
+      idle_p_put(pp);
+      sched.lock.unlock();
+      return;
+    }
+    start_later_unlock(pp, spinning);
+    return;
+  }
   if (mp == nullptr) {
     // Counted from here on, so that the deadlock check sees a running M. [DD-8]
     mp = reserve_m();
+    sched.creators.fetch_add(1,
+                             WEFT_ORDER(CT0, relaxed));  // order: relaxed, raised under sched.lock
     sched.lock.unlock();
-    start_thread(mp, pp, spinning);
+    start_thread(mp, pp,
+                 spinning);  // which lowers it when it has begun: that takes libc's locks, too
     return;
   }
   WEFT_CHECK(!mp->spinning, "start_m: M is not idle");
@@ -188,41 +254,101 @@ void hand_p_unlock(M* mp, P* pp) {
   mp->nextp = pp;
   // Its note is set already: it will see nextp.
   const bool awake = mp->poked && !WEFT_MUTANT("hand-over-ignores-poke");
+  const bool polls = mp == sched.poller;
   sched.lock.unlock();
   if (!awake) {
-    mp->park.wake();
+    wake_sleeping_m(mp, polls);
   }
 }
 
+namespace {
+
+// Whoever dismissed it has set its note, or is about to.
+void obey_dismissal(M* mp) {
+  mp->park.sleep();
+  mp->park.clear();
+  mp->poked = mp->dismissed = false;
+  mp->leaves_loop = true;
+}
+
+// How an M sleeps: until when, for what.
+struct nap_plan {
+  std::int64_t until;
+  bool looks_for_deadlock;
+  bool polls;
+};
+
+// Returns whom it has found ready, if it waits for that.
+ready_list sleep_as_planned(M* mp, const nap_plan& plan, std::int64_t* pause) {
+  if (plan.polls) {
+    return collect_ready(plan.until);
+  }
+  const std::int64_t nap = plan.looks_for_deadlock || plan.until != kNever ? 0 : chaos_nap(mp);
+  if (nap != 0) {
+    mp->park.sleep_for(nap);
+  } else if (plan.looks_for_deadlock) {
+    mp->park.sleep_for(*pause);
+    *pause = longer(*pause);
+  } else if (plan.until != kNever) {
+    mp->park.sleep_until(plan.until);
+  } else {
+    mp->park.sleep();
+  }
+  return {};
+}
+
+// mp has found somebody ready. True: it has taken a P for them, and left the idle list.
+bool take_p_for(M* mp, ready_list& ready) WEFT_REQUIRES(sched.lock) {
+  P* pp = ready.count != 0 ? idle_p_get_for_work() : nullptr;
+  if (pp == nullptr) {
+    queue_ready_globally(ready);
+    return false;
+  }
+  idle_m_remove(mp);
+  acquire_p(mp, pp);
+  return true;
+}
+
+// mp has a P. It may have been the one who watched the timers, and has work now.
+void pass_watch_on(M* mp, bool watched, bool crowd_waits) {
+  mp->has_deputy = false;
+  if (!watched || mp->spinning) {  // a spinning one looks itself
+    return;
+  }
+  if (!WEFT_MUTANT("watcher-leaves")) {
+    find_timer_watcher();
+  }
+  if (crowd_waits && !WEFT_MUTANT("watcher-leaves-crowd")) {
+    wake_p(mp->p);  // keeps T2
+  }
+}
+
+}  // namespace
+
 // Sleeps until a P is handed over, and takes it. Entered with sched.lock, leaves without. One of those
-// who sleep watches the timers, and takes an idle P by itself when one is due. The last M to fall
-// asleep looks for deadlocks now and then, if there is anybody who might be in one; another that is
-// poked looks, too.
+// who sleep watches the timers, and takes an idle P by itself when one is due; one waits for news of
+// descriptors (netpoll.cc), and takes a P for those who are ready. The last M to fall asleep looks for
+// deadlocks now and then, if there is anybody who might be in one; another that is poked looks, too.
 void sleep_for_p_unlock(M* mp) {
   std::int64_t pause = kFirstLook;
-  while (mp->nextp == nullptr) {
-    const std::int64_t until = mp->locked_g != nullptr ? kNever : watch_timers(mp);
+  ready_list ready;
+  while (mp->nextp == nullptr && !mp->dismissed) {
+    const bool locked = mp->locked_g != nullptr;
+    const std::int64_t until = locked ? kNever : watch_timers(mp);
     if (until == kTimerDue) {
       sched.lock.unlock();
       return;
     }
     mp->watches_deadlock = all_asleep();
-    const bool watch = mp->watches_deadlock;
+    const nap_plan plan{until, mp->watches_deadlock, !locked && begin_polling(mp)};
     sched.lock.unlock();
-    const std::int64_t nap = watch || until != kNever ? 0 : chaos_nap(mp);
-    if (nap != 0) {
-      mp->park.sleep_for(nap);
-    } else if (watch) {
-      mp->park.sleep_for(pause);
-      pause = longer(pause);
-    } else if (until != kNever) {
-      mp->park.sleep_until(until);
-    } else {
-      mp->park.sleep();
-    }
+    ready = sleep_as_planned(mp, plan, &pause);
     sched.lock.lock();
     mp->watches_deadlock = false;
-    if (mp->nextp != nullptr) {
+    if (plan.polls) {
+      end_polling(mp);
+    }
+    if (mp->nextp != nullptr || mp->dismissed) {
       break;
     }
     if (mp->poked && (mp->park.woken() || WEFT_MUTANT("poke-cleared-early"))) {
@@ -233,43 +359,44 @@ void sleep_for_p_unlock(M* mp) {
         mp->park.clear();
       }
       pause = kFirstLook;
-    } else {
+    } else if (!plan.polls) {
       check_dead();
     }
+    if (take_p_for(mp, ready)) {
+      break;
+    }
+  }
+  if (mp->dismissed) {
+    sched.lock.unlock();
+    obey_dismissal(mp);
+    return;
   }
   const bool watched = stop_watching_timers(mp);
   const bool crowd_waits = watched && sched.crowd_waits && sched.timer_watcher == nullptr;
   sched.lock.unlock();
-  mp->park.sleep();
-  mp->park.clear();
-  mp->poked = false;
-  P* pp = mp->nextp;
-  mp->nextp = nullptr;
-  WEFT_CHECK(pp != nullptr, "an M was woken without a P");
-  acquire_p(mp, pp);
-  mp->has_deputy = false;
-  if (!watched || mp->spinning) {  // a spinning one looks itself
-    return;
+  if (mp->p == nullptr) {
+    mp->park.sleep();
+    mp->park.clear();
+    mp->poked = false;
+    P* pp = mp->nextp;
+    mp->nextp = nullptr;
+    WEFT_CHECK(pp != nullptr, "an M was woken without a P");
+    acquire_p(mp, pp);
   }
-  if (!WEFT_MUTANT("watcher-leaves")) {
-    find_timer_watcher();
+  note_time_now();  // what it runs may park
+  if (ready.count != 0) {
+    queue_ready(mp, ready);
   }
-  if (crowd_waits && !WEFT_MUTANT("watcher-leaves-crowd")) {
-    wake_p(pp);  // keeps T2
-  }
+  pass_watch_on(mp, watched, crowd_waits);
 }
 
 // [MS-2]
 void stop_m(M* mp) {
   WEFT_CHECK(mp->p == nullptr && !mp->spinning, "stop_m: M has work");
   sched.lock.lock();
-  // Who puts something there and finds no idle M relies on those who are about to become one. keeps I1
-  P* pp = sched.runq.empty() || WEFT_MUTANT("stops-without-looking") ? nullptr : idle_p_get();
-  if (pp != nullptr) {
-    mp->spinning = true;
-    sched.idle.become_spinning();
+  if (P* waiting = unmanned_p_get()) {
     sched.lock.unlock();
-    acquire_p(mp, pp);
+    acquire_p(mp, waiting);
     return;
   }
   idle_m_put(mp);
@@ -325,7 +452,7 @@ void hand_off_p(P* pp) {
     sched.lock.unlock();
     return;
   }
-  if (!pp->runq.empty() || !sched.runq.empty()) {
+  if (!pp->runq.empty() || !sched.runq.empty() || nobody_would_poll()) {  // keeps PO1
     start_m_unlock(pp, /*spinning=*/false);
     return;
   }

@@ -40,7 +40,9 @@
 // whoever gets its stack, that take it for granted that stacks are clean. (exit.cc, stack_give())
 #include <cstddef>
 
+#include "base/debug_vars.h"
 #include "fiber/stack.h"
+#include "os/clock.h"
 #include "sched/chaos.h"
 #include "sched/switch.h"
 #include "sched/thread_exit.h"
@@ -49,7 +51,7 @@ namespace weft::rt {
 
 namespace {
 
-constexpr bool kPossible = !WEFT_TSAN && !WEFT_VALGRIND;
+constexpr bool kPossible = !WEFT_TSAN;
 // IP2. (With pages of 64 KiB guards are larger, stacks never have that much, and nothing runs in place.)
 constexpr std::ptrdiff_t kMostUsed = 16 * 1024;
 constexpr std::ptrdiff_t kRoom = kStackStride - kGuardBytes - kMostUsed;
@@ -57,7 +59,7 @@ constexpr std::ptrdiff_t kRoom = kStackStride - kGuardBytes - kMostUsed;
 constexpr std::ptrdiff_t kSwitchFrame = 512;
 
 // IP3: the slice is over. A child in place is two switches, so that the counter may step over the end of
-// the slice; it is put there, for take_local() to see.
+// the slice; it is put there, for take_local() and global_is_due() to see.
 bool slice_is_over(P* pp) {
   // order: SW0 relaxed, the owner's own counter
   const std::uint32_t n = pp->switches.load(WEFT_ORDER(SW0, relaxed));
@@ -75,7 +77,7 @@ bool suits(const M* mp, P* pp, const G* gp, const std::byte* sp) {
   // order: AT1 relaxed; a stop request is acted upon under sched.lock
   return pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0 && mp->locked_g == nullptr &&
          sp - gp->stk.lo >= kRoom && !slice_is_over(pp) && !timers_want_a_look(pp) &&
-         !process_is_exiting();
+         !process_is_exiting() && debug_vars.stackusage == 0;
 }
 
 }  // namespace
@@ -84,20 +86,26 @@ bool run_in_place(G* child) {
   M* mp = kPossible ? enter_runtime() : nullptr;
   G* gp = mp == nullptr ? nullptr : mp->curg;
   if (gp == nullptr) {
+    leave_runtime(mp);
     return false;
   }
   P* pp = mp->p;
+  const std::uint32_t depth = mp->border.depth();
   auto* sp = static_cast<std::byte*>(__builtin_alloca(16));  // the end of this frame, about
   std::byte* const top = sp - kSwitchFrame;
   if (!suits(mp, pp, gp, sp) || chaos_coin(mp) || !pp->runq.take(child)) {
+    leave_runtime(mp);
     return false;
   }
   if (child->stk || child->custom_stack || child->locked_m != nullptr) [[unlikely]] {
     queue_put(mp, pp, child, /*next=*/true);
     wake_p(pp);
+    leave_runtime(mp);
     return false;
   }
   gp->reason = wait_reason::thread_join;
+  gp->awaits(child, /*limited=*/false);
+  gp->waiting_since = coarse_time();
   gp->transition<g_status::running, g_status::waiting>();
   leave_stack(mp, gp, leaving::nothing);
   child->stk = {gp->stk.lo, top, guard_method::borrowed};
@@ -108,7 +116,7 @@ bool run_in_place(G* child) {
   gp->tools.leave(child->tools);
   void* const transfer = weft_switch(&gp->ctx, &child->ctx, mp, goroutine_main);
   asan_unpoison(gp->stk.lo, static_cast<std::size_t>(top - gp->stk.lo));
-  mp = arrive(transfer, gp);
+  mp = arrive(transfer, gp, depth);
   WEFT_DCHECK(static_cast<std::byte*>(gp->ctx.sp) >= top,
               "a lent stack reached into the lender's frame");
   leave_runtime(mp);

@@ -7,8 +7,11 @@
 
 #include <weft/go.h>
 
+#include "base/debug_vars.h"
 #include "base/fatal.h"
+#include "os/clock.h"
 #include "sched/chaos.h"
+#include "sched/diagnostics.h"
 #include "sched/foreign.h"
 #include "sched/switch.h"
 #include "sched/thread_exit.h"
@@ -17,10 +20,24 @@ namespace weft::rt {
 
 namespace {
 
-void park(M* mp, G* gp, wait_reason reason) {
+void park(M* mp, G* gp, wait_reason reason, const waiter& w) {
   gp->reason = reason;
+  gp->awaits(w.on, w.claim != nullptr);
+  gp->waiting_since = coarse_time();
   gp->transition<g_status::running, g_status::waiting>();
   leave_stack(mp, gp, leaving::parked);
+}
+
+// WEFTDEBUG=migrate=1: goes on on another M than the one that it parked on. Inlined: it returns on another M, and TSan
+// counts calls and returns by those.
+[[gnu::always_inline]] inline M* move_on(M* mp, G* gp, const M* from) {
+  while (mp == from && mp->locked_g == nullptr && !this_thread_exits()) {
+    mp->hands_p_on = true;
+    gp->transition<g_status::running, g_status::runnable>();
+    leave_stack(mp, gp, leaving::yielded);
+    mp = switch_to_g0(mp, gp);
+  }
+  return mp;
 }
 
 }  // namespace
@@ -38,14 +55,21 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
     block_thread(w, commit, arg);
     return;
   }
+  if (debug_vars.lockcheck != 0) [[unlikely]] {
+    check_held_mutexes(*gp);
+  }
   M* mp = enter_runtime();
+  const M* const before = mp;
   mp->commit = commit;
   mp->commit_waiter = &w;
   mp->commit_arg = arg;
-  park(mp, gp, reason);
+  park(mp, gp, reason, w);
   bool inherit = false;
   G* next = pick_local(mp, mp->p, &inherit);
   mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
+  if (debug_vars.migrate != 0) [[unlikely]] {
+    mp = move_on(mp, gp, before);
+  }
   leave_runtime(mp, "FIBER");
   tsan_acquire(gp);      // from the waker,
   tsan_acquire(object);  // or from the object, if the commit refused
@@ -59,6 +83,17 @@ void block(waiter& w, commit_fn commit, void* arg, void* object, wait_reason rea
 namespace weft {
 
 using namespace rt;  // NOLINT: the public function is a thin cover
+
+namespace {
+
+// A goroutine that yields in a loop keeps its P from being idle: now and then it is for those who wait for
+// descriptors that it yields.
+bool looks_for_news(M* mp, P* pp) {
+  constexpr std::uint32_t kBetweenLooks = 64;
+  return mp->looks_for_news = ++pp->lone_yields % kBetweenLooks == 0 && io_is_awaited();
+}
+
+}  // namespace
 
 void gosched() {
   M* mp = enter_runtime();
@@ -80,7 +115,7 @@ void gosched() {
     return;
   }
   if (next == nullptr && mp->preselected == nullptr && mp->locked_g == nullptr &&
-      nobody_waits_for(pp)) {
+      nobody_waits_for(pp) && !looks_for_news(mp, pp)) {
     leave_runtime(mp);  // nobody else is here
     return;
   }

@@ -26,6 +26,7 @@ void wake(waiter* w) {
     inject(gp);
   } else {
     chaos_pause(mp);
+    sample_runnable(mp->p, gp);
     if (queue_put(mp, mp->p, gp, /*next=*/true)) {
       wake_p_for_next(mp->p);
     } else {

@@ -47,7 +47,7 @@ int set_max_threads(int n) {
   rt::sched.lock.lock();
   const int before = rt::sched.max_threads;
   rt::sched.max_threads = n;
-  const bool exceeded = rt::sched.m_count > n;
+  const bool exceeded = rt::sched.m_count - rt::sched.frozen_ms > n;
   rt::sched.lock.unlock();
   rt::leave_runtime(mp);
   if (exceeded) {
@@ -64,8 +64,15 @@ int set_max_threads(int n) {
 
 namespace weft::rt {
 
+bool trim_in_section(bool (stack_pool::*some)() noexcept) {
+  M* mp = enter_runtime();
+  const bool more = (the_stacks.*some)();
+  leave_runtime(mp);
+  return more;
+}
+
 void return_idle_stacks() {
-  stop_world();
+  stop_world(/*for_gc=*/true);
   M* mp = enter_runtime();
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     P* pp = sched.p(i);
@@ -74,7 +81,8 @@ void return_idle_stacks() {
   }
   leave_runtime(mp);
   start_world();
-  the_stacks.trim();
+  while (trim_in_section(&stack_pool::trim_some)) {
+  }
 }
 
 }  // namespace weft::rt

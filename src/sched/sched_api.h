@@ -9,7 +9,9 @@
 #include <cstdint>
 
 #include "gmp/sched.h"
+#include "os/clock.h"
 #include "sched/section.h"
+#include "sched/sysmon.h"
 #include "sched/timers.h"
 
 namespace weft::rt {
@@ -17,6 +19,22 @@ namespace weft::rt {
 // boot.cc --------------------------------------------------------------------------------------
 // The runtime starts itself on first use. Cheap when started.
 void ensure_started();
+
+// Time slices of pp so far.
+inline std::uint32_t slice_of([[maybe_unused]] const P* pp) {
+#ifdef WEFT_MODEL
+  return 1;  // not the fairness tick
+#else
+  return pp->schedtick.load(WEFT_ORDER(ST0, relaxed));  // order: relaxed, the owner's own counter
+#endif
+}
+
+// One slice in OneIn, a power of two, for samples. By a hash: goroutines that take turns have slices at regular
+// distances, and in step with these a sample would see the same one each time.
+template <std::uint32_t OneIn>
+[[gnu::always_inline]] inline bool is_sampled(const P* pp) {
+  return slice_of(pp) * 0x9e3779b1u < 0xffffffffu / OneIn;
+}
 
 // queue.cc -------------------------------------------------------------------------------------
 // Puts a runnable G on pp, as its next one or at the tail; overflow goes to the global queue.
@@ -38,9 +56,30 @@ bool queue_put(M* mp, P* pp, G* gp, bool next);
   return gp != nullptr ? gp : pp->runq.pop_next();
 }
 
+// How long goroutines are runnable before they run, by a sample, so that only one in 256 slices reads the
+// clock. Of one that is measured, `waiting_since` is minus the time at which it became runnable; of all
+// others, dead ones and new ones included, it is never negative, so that spawning need not write it.
+#ifdef WEFT_MODEL
+inline void sample_runnable(const P*, G*) {}
+inline void sample_running(P*, G*) {}
+#else
+[[gnu::always_inline]] inline void sample_runnable(const P* pp, G* gp) {
+  if (is_sampled<256>(pp)) [[unlikely]] {
+    gp->waiting_since = -nanotime();
+  }
+}
+[[gnu::always_inline]] inline void sample_running(P* pp, G* gp) {
+  if (gp->waiting_since < 0) [[unlikely]] {
+    pp->latencies.record(nanotime() + gp->waiting_since);
+    gp->waiting_since = 0;
+  }
+}
+#endif
+
 // schedule.cc ----------------------------------------------------------------------------------
-// The loop of every M, on g0. Requires: mp holds a P. Returns only for a thread that was lent
-// (lock_main_thread) and whose goroutine has ended.
+// The loop of every M, on g0. Requires: mp holds a P. Returns when mp leaves it: the goroutine has ended
+// that was locked to it by the user, or for which the thread was lent (lock_main_thread); or it was idle for
+// long, and is dismissed (reap.cc).
 void schedule(M* mp);
 // What the goroutine that has just left wants done; first thing on its successor's stack.
 void complete_switch(M* mp);
@@ -50,7 +89,7 @@ struct found {
   G* gp;
   bool inherit_time;  // a runnext hand-over: the time slice goes on
 };
-// Blocks until there is something to run. Runs on: g0. Blocks: M.
+// Blocks until there is something to run; nothing if mp is dismissed. Runs on: g0. Blocks: M.
 found find_runnable(M* mp);
 // The part that may run on a goroutine's stack: local work only, null if g0 must decide.
 inline G* pick_local(M* mp, P* pp, bool* inherit);
@@ -64,12 +103,14 @@ G* spin_for_work(M* mp);
 void wake_p_slow();
 inline void wake_p(const P* pp) {
   if (pp->wakes_nobody) {
+    wake_sysmon();  // unfenced: at worst it comes by itself, within 10 ms
     return;
   }
   if (sched.idle.claim_wake()) [[unlikely]] {
     wake_p_slow();
   } else {
     sched.dozer.poke();
+    wake_sysmon_for_work();
   }
 }
 // The same for a goroutine that is next on pp and will mostly run here: gmp/nap.h.
@@ -84,9 +125,9 @@ void reset_spinning(M* mp);
 void start_m_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock);
 // Hands pp to a sleeping M. Locks: caller holds sched.lock, which is released.
 void hand_p_unlock(M* mp, P* pp) WEFT_RELEASE(sched.lock);
-// Sleeps until a P is handed over, and takes it. Locks: as above. Blocks: M.
+// Sleeps until a P is handed over, and takes it; or until it is dismissed. Locks: as above. Blocks: M.
 void sleep_for_p_unlock(M* mp) WEFT_RELEASE(sched.lock);
-// Sleeps until somebody hands over a P. Requires: no P, not spinning.
+// Sleeps until somebody hands over a P, or dismisses it. Requires: no P, not spinning.
 void stop_m(M* mp);
 // Lets go of the P and, if there is really nothing to do, sleeps. Returns with a P, and perhaps
 // with a G from the global queue.
@@ -97,6 +138,8 @@ void acquire_p(M* mp, P* pp);
 P* release_p(M* mp, p_status to);
 P* idle_p_get() WEFT_REQUIRES(sched.lock);
 void idle_p_put(P* pp) WEFT_REQUIRES(sched.lock);
+// One that has work and waits for a new M.
+P* unmanned_p_get() WEFT_REQUIRES(sched.lock);
 // As idle_p_get, and asks the next M that runs dry to look for the work that could not be started.
 P* idle_p_get_for_work() WEFT_REQUIRES(sched.lock);
 // The next batch of the global queue: the first is returned, the rest goes to pp's empty ring.
@@ -153,14 +196,31 @@ bool watcher_comes_soon(std::int64_t now);
 
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.
-M* reserve_m() WEFT_REQUIRES(sched.lock);
+// Ends the process where there are more than the limit and `beyond`.
+M* reserve_m(std::int32_t beyond = 0) WEFT_REQUIRES(sched.lock);
 void start_thread(M* mp, P* pp, bool spinning);
+// Its last step, which takes libc's locks.
+void create_m_thread(M* mp);
+// A thread of the runtime's own; fatal if there can be none.
+void create_or_die(void* (*main)(void*), void* arg);
+// False on threads that must not wait for libc's locks.
+bool may_create_threads();
+// Before the first M runs.
+void start_system_threads();
 // The calling thread is mp from now on.
 void bind_thread(M* mp);
-// … and no longer.
-void unbind_thread(M* mp);
-// The record of a thread that was lent and has left.
-void release_m(M* mp);
+
+// joining.cc -----------------------------------------------------------------------------------
+// A spare one, made without a P: takes one that waits for it, or an idle one, or sleeps until there is one.
+void join_idle_ms(M* mp);
+// The calling thread is mp no longer: gives the P on and the record back. It is a plain thread afterwards. [M-5]
+void leave_m(M* mp);
+
+// reap.cc --------------------------------------------------------------------------------------
+// Ends threads that have been idle for long, if there are many; `now` is nanotime(), or a test's own clock.
+// When it wants to be called again; kNever: not before somebody falls asleep.
+// Runs on: sysmon. Locks: acquires sched.lock.
+std::int64_t reap_idle_ms(std::int64_t now);
 
 // world.cc -------------------------------------------------------------------------------------
 // Who has stopped the world comes to a scheduling point itself.
@@ -171,8 +231,7 @@ void stop_for_world(M* mp);
 // foreign.cc -----------------------------------------------------------------------------------
 // Makes a G runnable from a thread without a P.
 void inject(G* gp);
-// The same without creating a thread. Requires: there is an M that is not locked.
-void inject_to_present_unlock(G* gp) WEFT_RELEASE(sched.lock);
+void inject_unlock(G* gp) WEFT_RELEASE(sched.lock);
 
 // deadlock.cc ----------------------------------------------------------------------------------
 // Whether everything is asleep, so that somebody should look whether that is a deadlock.
@@ -195,6 +254,9 @@ std::int64_t live_goroutines();
 void stop_locked_m(M* mp);
 // gp may run only on its own M: gives that M this P, and sleeps.
 void start_locked_m(M* mp, G* gp);
+// gp, which runs on mp, and mp run only together from now on, and no longer.
+void link_to_m(M* mp, G* gp);
+void unlink_from_m(M* mp, G* gp);
 
 // exit.cc --------------------------------------------------------------------------------------
 // The goroutine that runs here, or null. Safe in user code under TSan.
@@ -211,7 +273,7 @@ bool run_in_place(G* child);
 
 // spawn.cc -------------------------------------------------------------------------------------
 // A goroutine of the runtime's own, for a thread without a P that may neither allocate nor create
-// threads. False: no M could take it now. There is none, or each waits for the goroutine it is locked to.
+// threads. False: there has never been an M.
 bool start_helper(void (*body)(void*));
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);

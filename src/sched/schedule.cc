@@ -3,6 +3,7 @@
 // Go: runtime/proc.go schedule, execute, park_m, goyield_m
 #include "base/fatal.h"
 #include "sched/chaos.h"
+#include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "sched/switch.h"
 
@@ -53,25 +54,18 @@ WEFT_NO_TSAN void execute(M* mp, G* gp, bool inherit_time) {
   mp->tools.leave(gp->tools);
   weft_switch(&mp->g0, &gp->ctx, mp, goroutine_main);
   mp->tools.arrive();
-}
-
-// Sleeps until the one goroutine of this M may run. If the world stops meanwhile it queues again.
-void wait_for_locked_g(M* mp) {
-  for (;;) {
-    stop_locked_m(mp);
-    // order: AT1 relaxed; hand_off_p() looks under sched.lock what it is about
-    if (mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) == 0) {
-      return;
-    }
-    const scoped_lock held(sched.lock);
-    sched.runq.push_front(mp->locked_g);
+  if (live_borders) {
+    mp->border.set_depth(1);  // g0 is always inside
   }
 }
 
-// Picks what to run next. Null: this M has lent its P to a locked goroutine's M, and has another.
+// Picks what to run next. Null: this M has lent its P to a locked goroutine's M, and has another; or it was
+// dismissed.
 G* next_goroutine(M* mp, bool* inherit_time) {
   if (mp->locked_g != nullptr) {
-    wait_for_locked_g(mp);
+    // If the world stops meanwhile it runs all the same, up to its next scheduling point: were it to queue again,
+    // it would starve beside somebody who stops the world again and again.
+    stop_locked_m(mp);
     *inherit_time = false;
     return mp->locked_g;
   }
@@ -82,6 +76,9 @@ G* next_goroutine(M* mp, bool* inherit_time) {
     const found f = find_runnable(mp);
     gp = f.gp;
     *inherit_time = f.inherit_time;
+    if (gp == nullptr) {
+      return nullptr;
+    }
   }
   if (mp->spinning) {
     reset_spinning(mp);
@@ -89,6 +86,10 @@ G* next_goroutine(M* mp, bool* inherit_time) {
   if (mp->owes_watch && !WEFT_MUTANT("watch-owed")) {
     mp->owes_watch = false;
     find_timer_watcher();
+  }
+  if (gp->frozen) {
+    thaw(mp, gp);
+    return nullptr;
   }
   if (gp->locked_m != nullptr && gp->locked_m != mp) {
     start_locked_m(mp, gp);
@@ -104,10 +105,15 @@ WEFT_NO_TSAN void schedule(M* mp) {
   for (;;) {
     complete_switch(mp);
     tsan_ignore_end();
-    if (mp->leave_when_g_ends && mp->locked_g == nullptr) {
+    if (mp->leaves_loop && mp->locked_g == nullptr) {
       return;
     }
     WEFT_CHECK(mp->curg == nullptr, "schedule: a goroutine still runs here");
+    if (mp->hands_p_on) [[unlikely]] {
+      mp->hands_p_on = false;
+      hand_off_p(release_p(mp, p_status::idle));
+      stop_m(mp);
+    }
     bool inherit_time = false;
     G* gp = next_goroutine(mp, &inherit_time);
     tsan_ignore_begin();

@@ -5,7 +5,7 @@ namespace weft::rt {
 
 #if WEFT_TSAN
 WEFT_NO_TSAN M* enter_runtime() noexcept {
-  M* mp = current_m();
+  M* mp = enter_border();
   if (mp != nullptr) {
     mp->tools.become();
     tsan_ignore_begin();
@@ -15,10 +15,12 @@ WEFT_NO_TSAN M* enter_runtime() noexcept {
 
 WEFT_NO_TSAN void leave_runtime(M* mp, const char* label) noexcept {
   if (mp != nullptr) {
+    tsan_release(&mp->p);  // to whoever robs it
     tsan_ignore_end();
     if (mp->curg != nullptr && !is_tsan_mutant(label)) {
       mp->curg->tools.become();
     }
+    leave_border(mp);
   }
 }
 #endif

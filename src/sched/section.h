@@ -11,6 +11,9 @@
 // goroutine's own frames at the same addresses. So in a section on a goroutine's stack its plain
 // accesses are not checked; its atomics are, and so is all that runs on g0.
 //
+// For those who may take the P from a goroutine that computes or blocks, a section is the time in
+// which they may not (gmp/border.h).
+//
 // B1: a section neither calls user code nor returns to it. Otherwise the user's accesses count as
 // the M's. B2: the M of a section is good until the next switch; a switch returns the new one.
 #pragma once
@@ -18,6 +21,7 @@
 #include "base/tls.h"
 #include "fiber/sanitizer.h"
 #include "gmp/g.h"
+#include "gmp/inside.h"
 #include "gmp/m.h"
 
 namespace weft::rt {
@@ -27,8 +31,10 @@ M* enter_runtime() noexcept;
 void leave_runtime(M* mp, const char* label = "") noexcept;  // label: base/tsan_mutant.h
 #else
 // Null on plain threads. Runs on: G.
-[[gnu::always_inline]] inline M* enter_runtime() noexcept { return current_m(); }
-[[gnu::always_inline]] inline void leave_runtime(M*, const char* = "") noexcept {}
+[[gnu::always_inline]] inline M* enter_runtime() noexcept { return enter_border(); }
+[[gnu::always_inline]] inline void leave_runtime(M* mp, const char* = "") noexcept {
+  leave_border(mp);
+}
 #endif
 
 // True on a goroutine's stack, false on plain threads and on g0.

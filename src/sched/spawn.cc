@@ -17,10 +17,12 @@
 
 #include <weft/detail/spawn.h>
 
+#include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "gmp/arena.h"
 #include "sched/chaos.h"
+#include "sched/diagnostics.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
@@ -296,7 +298,11 @@ void start(G* gp, const birth& b) {
     return;
   }
   gp->goid = b.goid != 0 ? b.goid : next_goid(pp);
+  if (debug_vars.tracebackancestors != 0) [[unlikely]] {
+    note_ancestors(gp->goid, gp->parent_goid);
+  }
   count_goroutine(pp, 1);
+  sample_runnable(pp, gp);
   chaos_pause(mp);
   queue_put(mp, pp, gp, /*next=*/true);
   wake_p(pp);
@@ -326,19 +332,30 @@ void free_belongings(const belongings& b) {
 
 void count_ended(P* pp) { count_goroutine(pp, -1); }
 
+namespace {
+
+// Users do not see it among their goroutines [CN-2]: it is counted only when it ends, where all are counted off.
+void helper_main(void* body) {
+  reinterpret_cast<void (*)(void*)>(body)(nullptr);
+  sched.helpers.fetch_sub(1, WEFT_ORDER(PC0, relaxed));             // order: relaxed, statistic
+  sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
+}
+
+}  // namespace
+
 bool start_helper(void (*body)(void*)) {
   sched.lock.lock();
-  if (sched.idle_ms == nullptr && sched.m_count == sched.locked_m_idle) {
+  if (sched.m_count == 0) {
     sched.lock.unlock();
     return false;
   }
   G* gp = shared_g_get();
   tsan_release(gp);
-  fill(gp, birth{nullptr, 0, body, nullptr}, nullptr);
+  fill(gp, birth{reinterpret_cast<void*>(body), 0, helper_main, nullptr}, nullptr);
   // order: relaxed, as in start()
   gp->goid = sched.goid_next.fetch_add(1, WEFT_ORDER(GI0, relaxed));
-  sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
-  inject_to_present_unlock(gp);
+  sched.helpers.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
+  inject_unlock(gp);
   return true;
 }
 

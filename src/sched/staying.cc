@@ -18,6 +18,7 @@
 
 #include <weft/go.h>
 
+#include "base/fatal.h"
 #include "sched/switch.h"
 #include "sched/thread_exit.h"
 
@@ -26,13 +27,12 @@ namespace weft::rt {
 bool pin_to_thread() noexcept {
   M* mp = enter_runtime();
   G* gp = mp == nullptr ? nullptr : mp->curg;
-  const bool pin = gp != nullptr && gp->locked_m == nullptr;
-  if (pin) {
-    gp->locked_m = mp;
-    mp->locked_g = gp;
+  if (gp != nullptr) {
+    ++mp->locked_by_runtime;
+    link_to_m(mp, gp);
   }
   leave_runtime(mp);
-  return pin;
+  return gp != nullptr;
 }
 
 // To TSan goroutines that follow each other on a thread are not ordered; what compares threads (as
@@ -42,8 +42,10 @@ void follow_pinned() noexcept { tsan_acquire(current_m()); }
 void unpin_from_thread() noexcept {
   tsan_release(current_m());
   M* mp = enter_runtime();
-  mp->curg->locked_m = nullptr;
-  mp->locked_g = nullptr;
+  WEFT_CHECK(mp->locked_by_runtime != 0,  // [LK-6]
+             "runtime: internal error: misuse of lockOSThread/unlockOSThread");
+  --mp->locked_by_runtime;
+  unlink_from_m(mp, mp->curg);
   leave_runtime(mp);
 }
 

@@ -3,8 +3,8 @@
 
 namespace weft::rt {
 
-// The calling goroutine keeps its thread, and the thread runs nobody else, until unpin_from_thread().
-// False: there is none, or it does already; then there is nothing to undo. Runs on: G, plain thread, g0.
+// The calling goroutine keeps its thread, and the thread runs nobody else, until unpin_from_thread(). Nests.
+// False: there is none; then there is nothing to undo. Runs on: G, plain thread, g0.
 bool pin_to_thread() noexcept;
 void unpin_from_thread() noexcept;
 // For TSan: the caller comes after all who were pinned to this thread before.

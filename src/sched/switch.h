@@ -18,6 +18,7 @@
 // Rejected: always through g0, as in Go (twice the switches); a scheduler thread of its own.
 #pragma once
 
+#include "sched/netpoll.h"
 #include "sched/sched_api.h"
 
 namespace weft::rt {
@@ -29,16 +30,34 @@ inline void count_switch(P* pp) {
       WEFT_ORDER(SW0, relaxed));                        // order: SW0 relaxed
 }
 
+[[gnu::always_inline]] inline void count_slice([[maybe_unused]] P* pp) {
+#ifndef WEFT_MODEL  // nobody measures them there
+  // order: ST0 relaxed; the owner's own counter, sysmon compares two readings
+  pp->schedtick.store(pp->schedtick.load(WEFT_ORDER(ST0, relaxed)) + 1, WEFT_ORDER(ST0, relaxed));
+#endif
+}
+
+// A time slice begins, which sysmon measures (sched/retake.cc).
+[[gnu::always_inline]] inline void begin_slice([[maybe_unused]] M* mp, P* pp) {
+  count_slice(pp);
+  if (live_borders) {
+    mp->border.begin_slice();
+  }
+}
+
 // Marks gp as the one that runs on mp. [L-3]
 [[gnu::always_inline]] inline void take_over(M* mp, G* gp, bool inherit_time) {
   P* pp = mp->p;
   if (!gp->stk) [[unlikely]] {
     bind_stack(pp, gp);
   }
+  sample_running(pp, gp);
   gp->transition<g_status::runnable, g_status::running>();
   gp->m = mp;
   mp->curg = gp;
-  pp->schedtick += inherit_time ? 0 : 1;
+  if (!inherit_time) {
+    begin_slice(mp, pp);
+  }
   count_switch(pp);
   eh_enter(mp->eh_globals, gp->eh);
 }
@@ -46,15 +65,19 @@ inline void count_switch(P* pp) {
 [[gnu::always_inline]] inline void leave_stack(M* mp, G* gp, leaving wants) {
   mp->left = gp;
   mp->left_wants = wants;
+  if (live_borders) {
+    mp->end_call();  // runtime::blocking() around something that parks
+  }
   gp->m = nullptr;
   gp->saved_errno = *mp->errno_location;
   eh_leave(mp->eh_globals, gp->eh);
 }
 
 // Back on gp's stack, on whichever M that is now. Returns that M.
-[[gnu::always_inline]] inline M* arrive(void* transfer, G* gp) {
+[[gnu::always_inline]] inline M* arrive(void* transfer, G* gp, std::uint32_t depth) {
   M* mp = static_cast<M*>(transfer);
   gp->tools.arrive();
+  mp->border.set_depth(depth);
   complete_switch(mp);
   *mp->errno_location = gp->saved_errno;
   return mp;
@@ -62,16 +85,18 @@ inline void count_switch(P* pp) {
 
 // From a running goroutine straight to the next one. Returns when gp runs again.
 [[gnu::always_inline]] inline M* switch_to(M* mp, G* gp, G* next, bool inherit_time) {
+  const std::uint32_t depth = mp->border.depth();
   take_over(mp, next, inherit_time);
   gp->tools.leave(next->tools);
-  return arrive(weft_switch(&gp->ctx, &next->ctx, mp, goroutine_main), gp);
+  return arrive(weft_switch(&gp->ctx, &next->ctx, mp, goroutine_main), gp, depth);
 }
 
 // From a running goroutine to its M's scheduler. Returns when gp runs again.
 [[gnu::always_inline]] inline M* switch_to_g0(M* mp, G* gp) {
+  const std::uint32_t depth = mp->border.depth();
   mp->curg = nullptr;
   gp->tools.leave(mp->tools);
-  return arrive(weft_switch(&gp->ctx, &mp->g0, mp, nullptr), gp);
+  return arrive(weft_switch(&gp->ctx, &mp->g0, mp, nullptr), gp, depth);
 }
 
 // Whether giving up pp would let nobody run who cannot run now.
@@ -81,6 +106,26 @@ inline bool nobody_waits_for(P* pp) {
          pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0;
 }
 
+// Every so many switches somebody looks for news of descriptors, although there is other work: those who
+// wait for them shall not starve beside a P that is never idle.
+[[gnu::always_inline]] inline bool news_are_due(const P* pp) {
+  constexpr std::uint32_t kBetweenLooks = 512;
+  // order: SW0 relaxed, the owner's own counter
+  return pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kBetweenLooks == 0 && io_is_awaited();
+}
+
+// Somebody waits in the global queue, and it is his turn: every 61st slice [FR-1] 6; and, since a slice of
+// goroutines that hand over to each other is long, after so many switches, too. (Not more often: what a
+// full ring has sent there are the largest parts of a tree that forks and joins, and to begin many of
+// them at once costs stacks.)
+[[gnu::always_inline]] inline bool global_is_due(const P* pp) {
+  constexpr std::uint32_t kBetweenTurns = 2 * kLongestSlice;
+  // order: SW0 relaxed, the owner's own counter
+  return (slice_of(pp) % kFairnessTick == 0 ||
+          pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kBetweenTurns == 0) &&
+         !sched.runq.empty();
+}
+
 // The next local goroutine, if the choice may be made on a goroutine's stack. Null: g0 decides.
 // [FR-1] steps 1 to 8; timers and the poller are asked on g0.
 [[gnu::always_inline]] inline G* pick_local(M* mp, P* pp, bool* inherit) {
@@ -88,10 +133,7 @@ inline bool nobody_waits_for(P* pp) {
   if (pp->attention.load(WEFT_ORDER(AT1, relaxed)) != 0 || mp->locked_g != nullptr) [[unlikely]] {
     return nullptr;
   }
-  if (pp->schedtick % kFairnessTick == 0 && !sched.runq.empty()) [[unlikely]] {
-    return nullptr;
-  }
-  if (timers_want_a_look(pp)) [[unlikely]] {
+  if (global_is_due(pp) || timers_want_a_look(pp) || news_are_due(pp)) [[unlikely]] {
     return nullptr;
   }
   G* gp = take_local(pp, inherit);

@@ -1,4 +1,10 @@
-// Making Ms: threads of the runtime.
+// Making Ms, threads of the runtime, and ending them.
+//
+// A thread ends when a goroutine ends that was locked to it: the user may have done anything to it. Once
+// it has left its M it is a plain thread, on which destructors of thread_locals still run and may
+// use weft.
+//
+// How an M joins the others and leaves them is in joining.cc.
 //
 // Go: runtime/proc.go newm, mstart1, mcommoninit, checkmcount
 #include "os/thread.h"
@@ -6,13 +12,18 @@
 #include <cerrno>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <utility>
 
 #include "base/fatal.h"
 #include "base/print.h"
 #include "gmp/arena.h"
+#include "os/clock.h"
 #include "os/process.h"
+#include "os/test_hooks.h"
 #include "sched/chaos.h"
 #include "sched/sched_api.h"
+#include "sched/spawner.h"
+#include "sched/sysmon.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
@@ -42,15 +53,21 @@ void* m_main(void* arg) {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // ns; by default timers may be 50 us late
   P* pp = mp->nextp;
   mp->nextp = nullptr;
-  acquire_p(mp, pp);
+  if (pp != nullptr) {
+    sched.creators.fetch_sub(1, WEFT_ORDER(CT0, relaxed));  // order: relaxed, it hands nothing over
+    acquire_p(mp, pp);
+  } else {
+    join_idle_ms(mp);
+  }
   schedule(mp);
-  fatal("an M left its loop");
+  leave_m(mp);
+  return nullptr;
 }
 
 }  // namespace
 
-M* reserve_m() {
-  if (++sched.m_count > sched.max_threads) {
+M* reserve_m(std::int32_t beyond) {
+  if (++sched.m_count - sched.frozen_ms > std::int64_t{sched.max_threads} + beyond) {
     {
       printer out;
       out.str("runtime: program exceeds ").dec(sched.max_threads).str("-thread limit\n");
@@ -63,7 +80,10 @@ M* reserve_m() {
     mp->idle_next = nullptr;
     return mp;
   }
+  // Its thread is started later, which TSan knows; that goroutines come to it by switches it does not.
+  tsan_ignore_begin();
   mp = arena_new<M>();
+  tsan_ignore_end();
   mp->id = sched.m_next_id++;
   mp->random.seed(mp->id * 0x9e3779b97f4a7c15u + scheduling_seed());
   mp->all_next = sched.all_ms;
@@ -71,15 +91,11 @@ M* reserve_m() {
   return mp;
 }
 
-void release_m(M* mp) {
-  const scoped_lock held(sched.lock);
-  mp->idle_next = sched.free_ms;
-  sched.free_ms = mp;
-  --sched.m_count;
-}
-
 void bind_thread(M* mp) {
   mp->tid = gettid();
+  // A signal may have been on its way to the record's last thread, which took it as a plain one.
+  mp->signalled.store(0, WEFT_ORDER(SG0, relaxed));  // order: relaxed, a flag
+  note_time_now();
   mp->errno_location = &errno;
   mp->eh_globals = thread_eh_state();
   mp->tools.adopt_thread();
@@ -88,16 +104,60 @@ void bind_thread(M* mp) {
   watch_thread_exit();
 }
 
-void unbind_thread(M* mp) {
-  set_current_m(nullptr);
-  mp->handlers.abandon();
+void create_or_die(void* (*main)(void*), void* arg) {
+  if (const int error = create_thread(main, arg)) {
+    thread_creation_failed(error);
+  }
 }
+
+namespace {
+
+// True for one caller: nobody has started sysmon and the spawner yet.
+bool begins() {
+  const scoped_lock held(sched.lock);
+  return !std::exchange(sched.begun, true);
+}
+
+// Counted when they are there: until then the caller is alive, and no deadlock is seen too early.
+void count_system_thread() {
+  const scoped_lock held(sched.lock);
+  ++sched.system_threads;
+}
+
+// sysmon comes last: nobody is frozen before there is somebody who makes threads.
+void create_system_threads() {
+  start_spawner();
+  count_system_thread();
+  if (os::test_hooks.no_sysmon.get() == 0) {
+    start_sysmon();
+    count_system_thread();
+  }
+}
+
+}  // namespace
+
+void start_system_threads() {
+  if (begins()) {
+    os::load_test_hooks();
+    create_system_threads();
+  }
+}
+
+bool may_create_threads() { return !is_sysmon(); }
+
+void create_m_thread(M* mp) { create_or_die(m_main, mp); }
 
 void start_thread(M* mp, P* pp, bool spinning) {
   mp->spinning = spinning;
   mp->nextp = pp;
-  if (const int error = create_thread(m_main, mp)) {
-    thread_creation_failed(error);
+  if (begins()) {
+    // The first M inherits what the spawner does, and need not wait for it. What it asks of the spawner stays until
+    // there is one.
+    os::load_test_hooks();
+    create_m_thread(mp);
+    create_system_threads();
+  } else if (!created_by_spawner(mp)) {
+    create_m_thread(mp);
   }
 }
 

@@ -4,10 +4,13 @@
 // feet. An atexit handler comes too late: it runs in reverse order of registration, so after the
 // destructors of all statics that were constructed later than it was registered. But glibc runs the
 // exiting thread's thread_local destructors before any of them. So every thread that has used weft
-// has such an entry: on the main thread and on Ms, which never end by themselves, it means exit().
-// On other plain threads it means either exit() or the end of the thread, and only the frames above
-// tell which; at the end of a thread, one less can wake somebody. An atexit handler is the net for
-// exit() on threads that weft never saw.
+// has such an entry: on the main thread and on Ms it means exit(). (An M whose thread ends has become a
+// plain thread before: joining.cc.) On plain threads it means either exit() or the end of the thread, and
+// only the frames above tell which; at the end of a thread, one less can wake somebody. An atexit handler
+// is the net for exit() on threads that weft never saw.
+//
+// A goroutine that calls pthread_exit() would end a thread that belongs to others, too: that is a fatal
+// error. It is told from exit() by the stack: pthread_exit() goes back to the thread's own.
 //
 // Two threads may call exit() at once, and not every C library makes the second one wait. Here the
 // first one does all the work, and whoever comes later sleeps for ever: it must neither run the
@@ -58,17 +61,28 @@ void begin_process_exit() {
   }
   const bool frozen = freeze_world(kPatience);
   wait_for_crash();
-  if (!frozen) {
+  if (!frozen || somebody_is_outside()) {
     freeze_stragglers();
     wait_for_crash();
   }
   show_leak_roots();
 }
 
+// The goroutine of this M has left its stack, and not by way of the scheduler.
+WEFT_NO_ASAN bool goroutine_ended_thread() {
+  const M* mp = current_m();
+  const G* gp = mp == nullptr ? nullptr : mp->curg;
+  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  return gp != nullptr && (here < gp->stk.lo || here >= gp->stk.hi);
+}
+
 void thread_ends(void*) {
   tsan_acquire(&boot_pid);  // libc frees what watch_thread_exit() made it allocate
   if (in_forked_child()) {
     return;
+  }
+  if (goroutine_ended_thread()) {
+    fatal("pthread_exit called by a goroutine", user_fault);
   }
   if (current_m() != nullptr || gettid() == getpid() || called_by_exit()) {
     begin_process_exit();
@@ -98,9 +112,11 @@ namespace {
 // Every M is asleep or frozen, and every other thread waits inside weft. Ms that were frozen do not
 // count: until now they have been let go again and again (freeze.cc).
 bool nobody_will_wake_exit() {
+  const inside here;
   const scoped_lock held(sched.lock);
   const std::int32_t also_blocked = current_m() != nullptr ? 1 : 0;  // an M, and counted as blocked
-  return sched.foreign.nobody_can_act(sched.m_count - also_blocked + guardians(), count_tasks);
+  return sched.foreign.nobody_can_act(sched.m_count + sched.system_threads - also_blocked,
+                                      count_tasks);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@
 //
 // Go: runtime/proc.go findRunnable, wakeNetPoller
 #include "base/fatal.h"
+#include "sched/netpoll.h"
 #include "sched/sched_api.h"
 #include "sched/timers.h"
 
@@ -74,9 +75,10 @@ void rouse_watcher(std::int64_t when) {
   // Handed a P already: it will look for another watcher itself.
   const bool poke = earlier && !mp->poked && mp->nextp == nullptr;
   mp->poked = mp->poked || poke;
+  const bool polls = mp == sched.poller;
   sched.lock.unlock();
   if (poke) {
-    mp->park.wake();
+    wake_sleeping_m(mp, polls);
   }
 }
 

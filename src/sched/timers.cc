@@ -8,6 +8,7 @@
 #include "sched/timers.h"
 
 #include "base/fatal.h"
+#include "os/clock.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
 
@@ -34,7 +35,7 @@ void count_look(P* pp, std::int64_t now) {
 void arm_timer(M* mp, timer_event& e) {
   // A plain thread uses P 0, which never goes out of use.
   P* pp = mp == nullptr || mp->p == nullptr ? sched.p(0) : mp->p;
-  const std::int64_t when = e.when;
+  const std::int64_t when = timer_set::clamp(e.when);  // it may be gone afterwards
   if (pp->timers.start(e)) {
     somebody_must_watch(mp, pp, when);
   }
@@ -47,6 +48,7 @@ bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too) {
   }
   if (*now == 0) {
     *now = nanotime();
+    note_time(*now);
   }
   if (*now < next) {
     return false;

@@ -11,7 +11,7 @@
 // W1: every P stops exactly once per stop, by its stopper (own, idle) or by its M (running, or on the
 //     way to an M that was handed it). See gmp/stop_gate.h.
 //
-// A goroutine that computes without ever coming to a scheduling point holds a stop up until it does.
+// A goroutine that computes without ever coming to a scheduling point is frozen where it is (sched/preempt.cc).
 //
 // Go: runtime/proc.go stopTheWorldWithSema, startTheWorldWithSema, procresize
 #include "sched/world.h"
@@ -19,7 +19,9 @@
 #include "base/fatal.h"
 #include "gmp/arena.h"
 #include "os/memory.h"
+#include "sched/netpoll.h"
 #include "sched/park.h"
+#include "sched/pauses.h"
 #include "sched/sched_api.h"
 #include "sched/thread_exit.h"
 
@@ -39,6 +41,7 @@ void set_stopped(P* pp) {
 
 // Hands the turn straight to the next stopper, in order. [STW-3]
 void pass_world_on() {
+  const inside here;
   sched.lock.lock();
   tsan_acquire(&sched.world_held);  // whoever waits has released it: queue_for_world()
   waiter* w = sched.world_first;
@@ -76,11 +79,15 @@ void request_stop_locked(P* own) WEFT_REQUIRES(sched.lock) {
   while (P* pp = WEFT_MUTANT("stop-forgets-idle") ? nullptr : idle_p_get()) {
     set_stopped(pp);
   }
+  while (P* pp = unmanned_p_get()) {  // or the stop would wait for a thread that is being created
+    set_stopped(pp);
+  }
   std::int32_t busy = 0;
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     set_attention(sched.p(i), WEFT_MUTANT("stop-asks-nobody") ? 0 : 1);
     busy += is_stopped(sched.p(i)) ? 0 : 1;
   }
+  wake_sysmon();
   sched.dozer.poke_fenced();  // who dozes would look only at the end of its nap
   sched.gate.close(busy);
 }
@@ -108,14 +115,16 @@ bool queue_for_world(waiter* w, void*) {
   return true;
 }
 
-void stop_world() {
+void stop_world(bool for_gc) {
   ensure_started();
   if (this_thread_exits()) {
     return;  // from a destructor of a static: everybody is frozen already
   }
+  pause_clock pause;
   waiter w;
   block(w, queue_for_world, nullptr, &sched.world_held, wait_reason::stopping_the_world);
   stop_world_in_turn();
+  pause.stopped(for_gc);
 }
 
 void stop_world_in_turn() {
@@ -188,10 +197,10 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
     return;
   }
   P* old = self->p;
-  old->m = nullptr;
-  old->thread.store(0, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as in acquire_p()
+  old->m.store(nullptr, WEFT_ORDER(PM1, relaxed));  // order: relaxed, says nothing
+  old->thread.store(0, WEFT_ORDER(PT0, relaxed));   // order: relaxed, as in acquire_p()
   self->p = sched.p(0);
-  self->p->m = self;
+  self->p->m.store(self, WEFT_ORDER(PM1, release));            // order: PM1 as in acquire_p()
   self->p->thread.store(self->tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as above
 }
 
@@ -214,6 +223,16 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
     }
   }
   return with_work;
+}
+
+// Those whom the stop has frozen go on by themselves. keeps PE4 (preempt.cc)
+void thaw_all() {
+  sched.lock.lock();
+  while (sched.runq.has_frozen() && sched.idle_ps != nullptr) {
+    hand_p_unlock(sched.runq.pop_frozen(nanotime())->m, idle_p_get());
+    sched.lock.lock();
+  }
+  sched.lock.unlock();
 }
 
 }  // namespace
@@ -258,6 +277,7 @@ void start_world_with(std::int32_t procs) {
       sched.lock.lock();
       start_m_unlock(pp, /*spinning=*/false);
     }
+    thaw_all();
     sched.lock.lock();
     sched.restarting = false;
     P* pp = sched.runq.empty() ? nullptr : idle_p_get_for_work();
@@ -272,7 +292,11 @@ void start_world_with(std::int32_t procs) {
     if (!WEFT_MUTANT("restart-forgets-timers")) {
       find_timer_watcher();
     }
+    if (io_is_awaited()) {
+      somebody_must_poll();
+    }
   }
+  pause_ends();
   pass_world_on();
 }
 

@@ -8,7 +8,7 @@
 namespace weft::rt {
 
 // Returns once no other goroutine runs; serialised with other stoppers. Blocks: G or thread.
-void stop_world();
+void stop_world(bool for_gc = false);
 // Its two steps: the commit of a park that ends when it is the caller's turn, and what comes then.
 bool queue_for_world(waiter* w, void*);
 void stop_world_in_turn();
@@ -19,6 +19,9 @@ void start_world_with(std::int32_t procs);
 // While the world is stopped, or before there is any M. Requires: sched.lock held by the caller.
 void resize_procs(std::int32_t n) WEFT_REQUIRES(sched.lock);
 
+// One of the stack_pool's functions that give some pages back, as the runtime's own work: whoever is frozen or
+// stopped between two of them holds no lock.
+bool trim_in_section(bool (stack_pool::*some)() noexcept);
 // The pages of stacks that nobody uses go back to the system, the Ps' own included. Stops the world.
 void return_idle_stacks();
 

@@ -41,6 +41,7 @@ void barrier::wait(std::uint32_t phase) const {
   ticket my{&c, phase};
   if (!c.passed(phase)) {
     rt::waiter w;
+    w.on = this;
     rt::block(w, commit, &my, c.address(), rt::wait_reason::barrier_wait);
   }
 }
@@ -54,6 +55,7 @@ bool barrier::wait(std::uint32_t phase, limit until) const {
   constexpr auto kReason = rt::wait_reason::barrier_wait;
   core& c = core_of(this);
   rt::sleeper n;
+  n.w.on = this;
   if (c.passed(phase) || !c.push_limited(&n, phase) || rt::sleep_until(n, kReason, l)) {
     return true;
   }

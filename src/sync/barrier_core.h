@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -47,6 +48,7 @@ class barrier_core {
 
   // In the commit of a park. False: the phase is over, and nobody has seen w.
   [[nodiscard]] bool push(Waiter* w, std::uint32_t token) {
+    const inside here;
     if (!lock_in(token)) {
       return false;
     }
@@ -59,6 +61,7 @@ class barrier_core {
 
   // The same for one who waits with a limit, on its own stack.
   [[nodiscard]] bool push_limited(Sleeper* n, std::uint32_t token) {
+    const inside here;
     if (!lock_in(token)) {
       return false;
     }
@@ -70,6 +73,7 @@ class barrier_core {
 
   // Its limit came first. False: the phase is over, and it will be roused.
   [[nodiscard]] bool give_up(Sleeper* n) {
+    const inside here;
     lock();
     const bool mine = n->linked;
     if (mine) {
@@ -87,6 +91,7 @@ class barrier_core {
 
   // By the completer. Returns those who wait.
   [[nodiscard]] waiting begin_next() {
+    const inside here;
     const std::uint64_t s = lock();
     const waiting all{list_.get(), limited_.release_all()};
     list_.set(nullptr);
@@ -110,6 +115,7 @@ class barrier_core {
 
   // False: the phase is over.
   bool lock_in(std::uint32_t token) {
+    check_inside();
     for (;; cpu_pause()) {
       // order: BA1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(BA1, acquire));
@@ -124,6 +130,7 @@ class barrier_core {
     }
   }
   std::uint64_t lock() {
+    check_inside();
     for (;; cpu_pause()) {
       // order: BA2 acquire pairs with whoever dropped the bit
       const std::uint64_t s = state_.fetch_or(kLock, WEFT_ORDER(BA2, acquire));

@@ -29,6 +29,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -41,11 +42,11 @@ class cond_core {
   // Before the mutex is unlocked. After it, n may be roused, or moved, at any time; if it is limited,
   // once somebody has taken its claim.
   void push(Node* n, bool limited) {
-    lock_queue();
+    const inside here;
+    const std::uint64_t s = lock_queue();
     n->limited = limited;
     list_.push_back(n);
-    // order: CV1 release publishes the list to the next holder of the bit
-    state_.fetch_add(weight(limited) - kQueue, WEFT_ORDER(CV1, release));
+    unlock_queue(s + weight(limited));
   }
 
   // The one who waits longest, or null.
@@ -53,7 +54,8 @@ class cond_core {
     if (!anybody()) {
       return nullptr;
     }
-    lock_queue();
+    const inside here;
+    const std::uint64_t s = lock_queue();
     Node* n = list_.front();
     while (n != nullptr && !claims(n)) {
       n = n->next;
@@ -61,8 +63,7 @@ class cond_core {
     if (n != nullptr) {
       list_.remove(n);
     }
-    // order: CV1 release as in push()
-    state_.fetch_sub(kQueue + (n != nullptr ? weight(n->limited) : 0), WEFT_ORDER(CV1, release));
+    unlock_queue(n != nullptr ? s - weight(n->limited) : s);
     return n;
   }
 
@@ -77,29 +78,20 @@ class cond_core {
   // The same for one who has not held the mutex (a stop request): its step in the word's history is
   // before or after the push of whoever waits, so that one of the two sees the other.
   [[nodiscard]] taken take_all_surely() {
-    lock_queue();
-    // order: CV0 relaxed: under the queue bit the counts stand still
-    const std::uint64_t s = state_.load(WEFT_ORDER(CV0, relaxed));
-    if (s < kLimited) {
-      taken all{list_.take_all(), waiters(s)};
-      // order: CV1 release as in push()
-      state_.fetch_sub(kQueue + all.count * kWaiter, WEFT_ORDER(CV1, release));
-      return all;
-    }
-    std::uint64_t delta = kQueue;
-    taken all = claim_all(delta);
-    // order: CV1 release as in push()
-    state_.fetch_sub(delta, WEFT_ORDER(CV1, release));
+    const inside here;
+    std::uint64_t s = lock_queue();
+    taken all = s < kLimited ? taken{list_.take_all(), waiters(s)} : claim_all(s);
+    unlock_queue(s < kLimited ? 0 : s);
     return all;
   }
 
   // Its limit was first, or it need not wait after all: the caller has n's claim. The caller does not
   // touch the object afterwards, which may be gone.
   void leave(Node* n) {
-    lock_queue();
+    const inside here;
+    const std::uint64_t s = lock_queue();
     list_.remove(n);
-    // order: CV1 release as in push(), and to quiet()
-    state_.fetch_sub(kQueue + weight(true), WEFT_ORDER(CV1, release));
+    unlock_queue(s - weight(true));
   }
 
   // Nobody will touch the object any more, if everybody has been notified.
@@ -129,15 +121,15 @@ class cond_core {
     return !n->limited || n->take() || WEFT_MUTANT("notified-though-it-leaves");
   }
 
-  // Holding the bit: all but those who leave, and what that means for the word.
-  taken claim_all(std::uint64_t& delta) {
+  // Holding the bit: all but those who leave, who are all that is left of the word then.
+  taken claim_all(std::uint64_t& s) {
     taken all{};
     wait_list<Node> leaving;
     while (Node* n = list_.pop_front()) {
       if (claims(n)) {
         all.list.push_back(n);
         ++all.count;
-        delta += weight(n->limited && !WEFT_MUTANT("counted-until-it-leaves"));
+        s -= weight(n->limited && !WEFT_MUTANT("counted-until-it-leaves"));
       } else {
         leaving.push_back(n);
       }
@@ -146,11 +138,23 @@ class cond_core {
     return all;
   }
 
-  void lock_queue() {
-    // order: CV1 acquire pairs with the release of whoever dropped the bit
-    while ((state_.fetch_or(kQueue, WEFT_ORDER(CV1, acquire)) & kQueue) != 0) {
+  // Returns the counts, which stand still until the bit is dropped.
+  std::uint64_t lock_queue() {
+    check_inside();
+    for (;;) {
+      // order: CV1 acquire pairs with the release of whoever dropped the bit
+      const std::uint64_t s = state_.fetch_or(kQueue, WEFT_ORDER(CV1, acquire));
+      if ((s & kQueue) == 0) {
+        return s;
+      }
       cpu_pause();
     }
+  }
+
+  // A plain store: those who want the bit meanwhile set what is set already, and look again.
+  void unlock_queue(std::uint64_t counts) {
+    // order: CV1 release publishes the list to the next holder of the bit, and to quiet()
+    state_.store(counts, WEFT_ORDER(CV1, release));
   }
 
   atomic<std::uint64_t> state_{0};

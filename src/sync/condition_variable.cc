@@ -7,6 +7,7 @@
 #include "sync/cond_core.h"
 #include "sync/context_node.h"
 #include "sync/lock_env.h"
+#include "sync/lockcheck.h"
 
 namespace weft::detail {
 
@@ -21,7 +22,7 @@ static_assert(sizeof(core) == sizeof(cond) && alignof(core) == alignof(cond));
 core& core_of(cond* self) { return *reinterpret_cast<core*>(self); }
 
 void unlock(mutex_words& m) {
-  if (!m.unlock_fast()) {
+  if (m.contended() || !m.unlock_fast()) {
     rt::unlock_contended(m);
   }
 }
@@ -75,11 +76,14 @@ void cond::notify_surely() noexcept {
 void cond::wait(mutex& m) {
   mutex_words& words = rt::words_of(m);
   sleeper n;
+  n.w.on = this;
   n.mutex = &words;
+  const rt::lockcheck_pause pause(&m, __builtin_return_address(0));
   core_of(this).push(&n, /*limited=*/false);
   unlock(words);
   rt::sleep(n, wait_reason::cond_wait);
-  rt::lock_env env(wait_reason::mutex_lock);
+  rt::lock_env env(wait_reason::mutex_lock, {}, &m);
+  n.w.on = &m;
   words.lock_adopted(env, n);
 }
 
@@ -92,14 +96,17 @@ bool cond::wait_until(mutex& m, limit until) {
   mutex_words& words = rt::words_of(m);
   core& c = core_of(this);
   sleeper n;
+  n.w.on = this;
   n.mutex = &words;
+  const rt::lockcheck_pause pause(&m, __builtin_return_address(0));
   c.push(&n, /*limited=*/true);
   unlock(words);
   if (!sleep_until_notified(c, n, l)) {
-    m.lock();
+    rt::lock_contended(words);
     return false;
   }
-  rt::lock_env env(wait_reason::mutex_lock);
+  rt::lock_env env(wait_reason::mutex_lock, {}, &m);
+  n.w.on = &m;
   words.lock_adopted(env, n);
   return true;
 }
@@ -109,6 +116,7 @@ bool cond::wait_until(mutex& m, limit until) {
 bool cond::wait_any(const foreign_lock& l, limit until) {
   core& c = core_of(this);
   sleeper n;
+  n.w.on = this;
   c.push(&n, /*limited=*/true);
   const auto off = [&c, &n] {
     if (n.claim.take()) {

@@ -37,6 +37,7 @@ bool add(count_gate& gate, std::int32_t n) {
 void wait(count_gate& gate, wait_reason reason) {
   if (!gate.zero()) {
     waiter w;
+    w.on = &gate;
     block(w, commit, &gate, gate.address(), reason);
   }
 }
@@ -47,6 +48,7 @@ bool wait_until(count_gate& gate, wait_reason reason, const wait_limit& limit) {
     return true;
   }
   sleeper n;
+  n.w.on = &gate;
   if (gate.zero() || !gate.push_timed(&n) || sleep_until(n, reason, limit)) {
     return true;
   }

@@ -4,16 +4,26 @@
 #include <weft/pool.h>
 #include <weft/runtime.h>
 
+#include "sched/scavenger.h"
 #include "sched/sched_api.h"
-#include "sched/world.h"
+
+namespace weft::rt {
+
+void drop_caches(bool all) {
+  detail::trim_pools();
+  if (all) {
+    detail::trim_pools();  // the other generation
+  }
+}
+
+}  // namespace weft::rt
 
 namespace weft::runtime {
 
 void gc() {
   rt::ensure_started();
-  detail::trim_pools();  // first: destructors of what is dropped may need stacks
   const int saved = errno;
-  rt::return_idle_stacks();
+  rt::scavenge_now();
   errno = saved;
 }
 

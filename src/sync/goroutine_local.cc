@@ -4,9 +4,9 @@
 // the key, an ever-growing number, so that neighbouring keys lie in neighbouring places. A key that has
 // gone leaves its values where they are until their goroutines end: nobody else may touch the table.
 //
-// GL1: a value is in the table from its making until just before its destructor is called. So a destructor
-//      finds those values that were made before it and live longer, as with thread_local, and never one that
-//      is destroyed. What it brings to life goes to the same table, and is destroyed next.
+// GL1: a value is in the table from its making until its destructor has returned. So a destructor finds
+//      itself and those values that were made before it and live longer, as with thread_local, and never
+//      one that is destroyed. What it brings to life goes to the same table, and is destroyed next.
 #include <cstddef>
 #include <vector>
 
@@ -85,8 +85,8 @@ class table : public rt::exit_hook {
     while (!self->order_.empty()) {
       const value v = self->order_.back();
       self->order_.pop_back();
+      v.destroy(v.p);  // which may still ask for itself
       self->erase(v.key);
-      v.destroy(v.p);
     }
     rt::set_own_word(nullptr);
     delete self;

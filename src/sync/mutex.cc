@@ -9,6 +9,7 @@
 #include "sched/sched_api.h"
 #include "sync/context_node.h"
 #include "sync/lock_env.h"
+#include "sync/lockcheck.h"
 
 namespace weft::rt {
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kSpinRounds = 4;
 constexpr int kPauses = 30;
+constexpr std::uint32_t kOneIn = 8;
 constexpr std::int64_t kStarvation = 1'000'000;  // ns
 
 }  // namespace
@@ -39,6 +41,29 @@ void spin() {
   }
 }
 
+// By the slices of the P; plain threads are few, and sleep for long.
+lock_wait::lock_wait() {
+  M* mp = enter_runtime();
+  const bool measured = mp == nullptr || mp->p == nullptr || is_sampled<kOneIn>(mp->p);
+  leave_runtime(mp);
+  if (measured) {
+    began_ = nanotime();
+  }
+}
+
+void lock_wait::add() const {
+  const std::int64_t ns = nanotime() - began_;
+  M* mp = enter_runtime();
+  if (mp != nullptr && mp->p != nullptr) {
+    atomic<std::int64_t>& sum = mp->p->mutex_wait;
+    // order: MW0 relaxed, a statistic with one writer
+    sum.store(sum.load(WEFT_ORDER(MW0, relaxed)) + ns * kOneIn, WEFT_ORDER(MW0, relaxed));
+  } else {
+    sched.foreign_mutex_wait.fetch_add(ns, WEFT_ORDER(MW0, relaxed));  // order: MW0 a statistic
+  }
+  leave_runtime(mp);
+}
+
 bool lock_env::lost() {
   const std::int64_t now = nanotime();
   if (since_ == 0) {
@@ -53,7 +78,7 @@ bool lock_contended(mutex_words& m, const wait_limit& limit) {
   if (m.try_lock()) {
     return true;  // before anything is set up for a sleep
   }
-  lock_env env(wait_reason::mutex_lock, limit);
+  lock_env env(wait_reason::mutex_lock, limit, &m);
   return m.lock_slow(env);
 }
 
@@ -73,14 +98,41 @@ namespace weft {
 static_assert(sizeof(rt::mutex_words) == sizeof(mutex));
 static_assert(alignof(rt::mutex_words) == alignof(mutex));
 
-void mutex::lock_slow() { rt::lock_contended(rt::words_of(*this)); }
-void mutex::unlock_slow() { rt::unlock_contended(rt::words_of(*this)); }
-bool mutex::try_lock_slow() { return rt::words_of(*this).try_lock(); }
+void mutex::lock_slow() {
+  if (detail::lock_checks) [[unlikely]] {
+    const void* const site = rt::lock_site(__builtin_return_address(0));
+    rt::lockcheck_wants(this, site);
+    rt::lock_contended(rt::words_of(*this));
+    rt::lockcheck_got(this, site);
+    return;
+  }
+  rt::lock_contended(rt::words_of(*this));
+}
+void mutex::unlock_slow() {
+  if (detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_releases(this);
+  }
+  rt::unlock_contended(rt::words_of(*this));
+}
+bool mutex::try_lock_slow() {
+  const bool locked = rt::words_of(*this).try_lock();
+  if (locked && detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_got(this, rt::lock_site(__builtin_return_address(0)));
+  }
+  return locked;
+}
 
 namespace detail {
 
+constinit bool lock_checks = false;
+
 bool lock_until(mutex& m, limit l) {
-  return rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), rt::limit_of(l));
+  const bool locked =
+      rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), rt::limit_of(l));
+  if (locked && lock_checks) [[unlikely]] {
+    rt::lockcheck_got(&m, rt::lock_site(__builtin_return_address(0)));
+  }
+  return locked;
 }
 
 void throw_too_recursive() {

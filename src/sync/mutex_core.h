@@ -38,6 +38,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -113,15 +114,19 @@ class mutex_core {
                                            WEFT_ORDER(MX0, relaxed))) {
           return unlocked::done;
         }
-      } else if (lock_queue()) {
-        *n = leave_queue(kLocked);
-        return *n != nullptr ? unlocked::rouse : unlocked::done;
+      } else {
+        const inside here;
+        if (lock_queue()) {
+          *n = leave_queue(kLocked);
+          return *n != nullptr ? unlocked::rouse : unlocked::done;
+        }
       }
     }
   }
 
   // Appends all of `from`, which are `count`. Returns one to rouse, if nobody else would do so.
   [[nodiscard]] Node* adopt(wait_list<Node>& from, std::uint32_t count) {
+    const inside here;
     while (!lock_queue()) {
     }
     list_.append(from);
@@ -130,6 +135,10 @@ class mutex_core {
     return leave_queue(0);
   }
 
+  // Somebody else has left a mark: unlock_fast() would be in vain.
+  bool contended() const {
+    return state_.load(WEFT_ORDER(MX0, relaxed)) != kLocked;  // order: MX0 relaxed, a hint
+  }
   bool locked() const {
     return (state_.load(WEFT_ORDER(MX0, relaxed)) & kLocked) != 0;  // order: MX0 relaxed, a hint
   }
@@ -176,12 +185,11 @@ class mutex_core {
       if (me.waited && !me.starving) {
         me.starving = env.lost();
       }
-      if (!lock_queue()) {
-        continue;
-      }
       Node& n = env.node();
-      if (!enlist(n, me)) {
-        return true;  // it became free meanwhile, and is ours
+      switch (queue_up(n, me)) {
+        case queued::busy: continue;
+        case queued::owns: return true;
+        case queued::waits: break;
       }
       if (!env.sleep(n)) {
         if (give_up(n)) {
@@ -226,6 +234,7 @@ class mutex_core {
   }
 
   bool lock_queue() {
+    check_inside();
     // order: MX0 relaxed, validated by the compare-exchange
     std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
     if ((s & kQueue) != 0) {
@@ -235,6 +244,17 @@ class mutex_core {
     // order: MX2 acquire; pairs with the release of whoever dropped the bit
     return state_.compare_exchange_strong(s, s | kQueue, WEFT_ORDER(MX2, acquire),
                                           WEFT_ORDER(MX0, relaxed));
+  }
+
+  enum class queued : std::uint8_t { busy, owns, waits };
+
+  // busy: somebody else is at the queue. owns: the mutex became free meanwhile.
+  queued queue_up(Node& n, const attempt& me) {
+    const inside here;
+    if (!lock_queue()) {
+      return queued::busy;
+    }
+    return enlist(n, me) ? queued::waits : queued::owns;
   }
 
   // Holding the queue bit, which is dropped. False: the mutex was free, and is the caller's now.
@@ -270,6 +290,7 @@ class mutex_core {
 
   // Waited long enough. False: somebody has taken it off the list, and will rouse it.
   bool give_up(Node& n) {
+    const inside here;
     while (!lock_queue()) {
     }
     const bool mine = n.linked;
@@ -300,6 +321,7 @@ class mutex_core {
                         !(also == 0 && WEFT_MUTANT("adopted-and-forgotten")));
       if (wake && n == nullptr) {
         n = list_.pop_front();
+        list_.foresee();
       } else if (!wake && n != nullptr) {
         list_.push_front(n);
         n = nullptr;

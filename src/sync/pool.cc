@@ -7,6 +7,7 @@
 #include <weft/pool.h>
 
 #include "base/lock.h"
+#include "gmp/inside.h"
 #include "sched/sched_api.h"
 #include "sync/pool_shelf.h"
 
@@ -97,6 +98,7 @@ void rotate(pool_shelves& s) {
 void leave(pool_shelves* s) {
   bool last;
   {
+    const rt::inside here;
     const rt::scoped_lock held(all.lock);
     last = --s->users == 0;
   }
@@ -109,6 +111,7 @@ void leave(pool_shelves* s) {
 
 // The next pool that this round has not seen, in use until leave(). Null: all seen.
 pool_shelves* next_to_trim(std::uint64_t round) {
+  const rt::inside here;
   const rt::scoped_lock held(all.lock);
   for (pool_shelves* s = all.first; s != nullptr; s = s->next) {
     if (s->trimmed < round) {
@@ -127,6 +130,7 @@ pool_core::pool_core(void (*drop)(pool_box*) noexcept, void (*discard)(pool_box*
   shelves_ = new pool_shelves(static_cast<std::size_t>(rt::sched.proc_count()));
   shelves_->drop = drop;
   shelves_->discard = discard;
+  const rt::inside here;
   const rt::scoped_lock held(all.lock);
   shelves_->next = all.first;
   if (all.first != nullptr) {
@@ -137,6 +141,7 @@ pool_core::pool_core(void (*drop)(pool_box*) noexcept, void (*discard)(pool_box*
 
 pool_core::~pool_core() {
   {
+    const rt::inside here;
     const rt::scoped_lock held(all.lock);
     pool_shelves* before = shelves_->prev;
     pool_shelves* after = shelves_->next;
@@ -166,6 +171,7 @@ void pool_core::put_empty(pool_box* b) {
 void trim_pools() {
   std::uint64_t round;
   {
+    const rt::inside here;
     const rt::scoped_lock held(all.lock);
     round = ++all.round;
   }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 
 namespace weft::rt {
 
@@ -19,6 +20,7 @@ class pool_shelf {
   static constexpr std::uint32_t kMostEmpty = 64;
 
   void put(Box* b) {
+    const inside here;
     lock();
     b->next = full_.get();
     full_.set(b);
@@ -27,6 +29,7 @@ class pool_shelf {
 
   // The newest; if there is none, one of the older generation.
   Box* get() {
+    const inside here;
     lock();
     Box* b = pop(full_);
     if (b == nullptr) {
@@ -38,6 +41,7 @@ class pool_shelf {
 
   // For another P: does not wait for the owner.
   Box* steal(bool victims) {
+    const inside here;
     if (!try_lock()) {
       return nullptr;
     }
@@ -48,6 +52,7 @@ class pool_shelf {
 
   // False: there are enough empty ones here.
   bool put_empty(Box* b) {
+    const inside here;
     lock();
     const bool room = empties_.get() < kMostEmpty;
     if (room) {
@@ -59,6 +64,7 @@ class pool_shelf {
     return room;
   }
   Box* get_empty() {
+    const inside here;
     lock();
     Box* b = pop(empty_);
     if (b != nullptr) {
@@ -74,6 +80,7 @@ class pool_shelf {
   };
   // A generation passes. Returns what is to be freed.
   dropped rotate() {
+    const inside here;
     lock();
     const dropped gone{victims_.get(), empty_.get()};
     victims_.set(full_.get());
@@ -94,6 +101,7 @@ class pool_shelf {
   }
 
   bool try_lock() {
+    check_inside();
     std::uint32_t no = 0;
     // order: PL1 acquire pairs with unlock()
     return busy_.compare_exchange_strong(no, 1, WEFT_ORDER(PL1, acquire),

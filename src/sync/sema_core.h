@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -43,6 +44,7 @@ class sema_core {
 
   // False: there was a unit after all, and it is the caller's.
   [[nodiscard]] bool enlist(Node& n) {
+    const inside here;
     lock_queue();
     for (;;) {
       // order: SE0 relaxed, validated by the compare-exchange
@@ -64,6 +66,7 @@ class sema_core {
 
   // False: somebody has given it a unit, and will rouse it.
   [[nodiscard]] bool give_up(Node& n) {
+    const inside here;
     lock_queue();
     const bool mine = n.linked;
     if (mine) {
@@ -87,6 +90,7 @@ class sema_core {
         }
         continue;
       }
+      const inside here;
       lock_queue();
       return hand_out(n);
     }
@@ -102,6 +106,7 @@ class sema_core {
   }
 
   void lock_queue() {
+    check_inside();
     // order: SE2 acquire pairs with the release of whoever dropped the bit
     while ((state_.fetch_or(kQueue, WEFT_ORDER(SE2, acquire)) & kQueue) != 0) {
       cpu_pause();

@@ -22,6 +22,7 @@ bool semaphore::try_acquire() noexcept { return core_of(this).try_acquire(); }
 bool semaphore::acquire_until(limit l) {
   core& c = core_of(this);
   sleeper n;
+  n.w.on = this;
   if (c.try_acquire() || !c.enlist(n)) {
     return true;
   }

@@ -47,7 +47,9 @@ bool shared_mutex::lock_until(detail::limit l) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock;
+  const rt::lock_wait measured;
   sleeper n;
+  n.w.on = this;
   if (!c.enlist(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
@@ -65,7 +67,9 @@ bool shared_mutex::lock_shared_until(detail::limit l) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock_shared;
+  const rt::lock_wait measured;
   sleeper n;
+  n.w.on = this;
   if (!c.enlist_shared(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }

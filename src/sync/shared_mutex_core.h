@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -110,6 +111,7 @@ class shared_mutex_core {
     Node* rouse;  // readers who waited only because of this writer
   };
   [[nodiscard]] gave_up give_up(Node& n) {
+    const inside here;
     lock_queue();
     if (!n.linked) {
       drop_queue();
@@ -128,6 +130,7 @@ class shared_mutex_core {
   }
   // False: it has been let in, and will be roused.
   [[nodiscard]] bool give_up_shared(Node& n) {
+    const inside here;
     lock_queue();
     const bool mine = n.linked;
     if (mine) {
@@ -153,6 +156,7 @@ class shared_mutex_core {
   }
 
   void lock_queue() {
+    check_inside();
     // order: RX2 acquire pairs with the release of whoever dropped the bit
     while ((state_.fetch_or(kQueue, WEFT_ORDER(RX2, acquire)) & kQueue) != 0) {
       cpu_pause();
@@ -164,9 +168,10 @@ class shared_mutex_core {
   }
 
   bool enlist_as(Node& n, wait_list<Node>& list, bool (*admitted)(std::uint32_t),
-                 std::uint32_t inside, std::uint32_t waits) {
+                 std::uint32_t enters, std::uint32_t waits) {
+    const inside here;
     lock_queue();
-    const bool reader = inside == kReader;
+    const bool reader = enters == kReader;
     for (;;) {
       // order: RX0 relaxed, validated by the compare-exchange
       std::uint32_t s = state_.load(WEFT_ORDER(RX0, relaxed));
@@ -175,7 +180,7 @@ class shared_mutex_core {
         in ? list.remove(&n) : list.push_back(&n);
         readers_waiting_.set(readers_waiting_.get() + (!reader ? 0 : in ? -1 : 1));
       }
-      const std::uint32_t to = (in ? s + inside : s | waits) & ~kQueue;
+      const std::uint32_t to = (in ? s + enters : s | waits) & ~kQueue;
       // order: RX3 acquire pairs with RX1 of unlock, if it gets in; release with RX2
       if (state_.compare_exchange_strong(s, to, WEFT_ORDER(RX3, acq_rel),
                                          WEFT_ORDER(RX0, relaxed))) {
@@ -197,6 +202,7 @@ class shared_mutex_core {
 
   // A writer leaves, and somebody waits. While it holds the queue bit, too, nobody changes the word.
   Node* leave() {
+    const inside here;
     lock_queue();
     std::uint32_t delta = 0 - kQueue - kWriter;
     Node* chosen = admit_readers(delta);
@@ -210,6 +216,7 @@ class shared_mutex_core {
 
   // The last reader leaves, and a writer waits: or so it looked before the bit was taken.
   Node* leave_shared() {
+    const inside here;
     lock_queue();
     for (;;) {
       // order: RX0 relaxed, validated by the compare-exchange

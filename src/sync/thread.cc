@@ -31,6 +31,7 @@ bool wait_for_end(G* gp, const wait_limit& limit) {
     wait_claim claim;
     joiner j;
     j.claim = &claim;
+    j.on = gp;
     const wait_end end =
         block_until(j, enlist, gp, gp->ended.address(), wait_reason::thread_join, limit);
     if (end == wait_end::woken) {
@@ -83,6 +84,7 @@ void join_goroutine(void* goroutine) {
   G* gp = joinable(goroutine);
   while (!gp->ended.done() && !rt::run_in_place(gp)) {
     rt::waiter w;
+    w.on = gp;
     rt::block(w, rt::enlist, gp, gp->ended.address(), rt::wait_reason::thread_join);
   }
   rt::g_recycle(gp);
@@ -101,7 +103,15 @@ void throw_thread_error(int code) {
 
 bool lock_to_thread() noexcept { return rt::pin_to_thread(); }
 void unlock_from_thread() noexcept { rt::unpin_from_thread(); }
-void follow_locked() noexcept { rt::follow_pinned(); }
+void take_off(void (*reset)(void*), void* callback) noexcept {
+  rt::follow_pinned();
+  // std::stop_callback waits for one that runs on another thread, and believes that there is nothing to wait for on
+  // its own. There it is right: whoever runs it keeps its thread to itself until it has returned. But to TSan, who
+  // has seen another goroutine there, it looks like a race.
+  rt::tsan_ignore_begin();
+  reset(callback);
+  rt::tsan_ignore_end();
+}
 
 unsigned hardware_concurrency() noexcept {
   rt::ensure_started();

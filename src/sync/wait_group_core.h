@@ -28,6 +28,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "gmp/inside.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
@@ -53,6 +54,7 @@ class wait_group_core {
         return {true, nullptr, nullptr};
       }
       if (low(s) != 0 && ((c == 0 && !WEFT_MUTANT("zero-without-lock")) || last_moment(s))) {
+        const inside here;
         if (try_lock(s)) {
           return add_locked(n);
         }
@@ -75,6 +77,7 @@ class wait_group_core {
   // switch (or the page fault of a new stack). False: the counter is zero, and nobody has seen w.
   // After true the waiter may be gone, and the object with it.
   [[nodiscard]] bool push(Waiter* w) {
+    const inside here;
     for (;;) {
       // order: WG1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
@@ -93,6 +96,7 @@ class wait_group_core {
 
   // The same for one who waits with a limit, on its own stack.
   [[nodiscard]] bool push_timed(Sleeper* n) {
+    const inside here;
     for (;;) {
       // order: WG1 acquire, in case there is nothing to wait for
       std::uint64_t s = state_.load(WEFT_ORDER(WG1, acquire));
@@ -110,6 +114,7 @@ class wait_group_core {
 
   // Its time is over. False: the counter has become zero, and it will be roused; the object may be gone.
   [[nodiscard]] bool give_up(Sleeper* n) {
+    const inside here;
     if (!n->leaves.begin()) {
       return false;
     }
@@ -151,6 +156,7 @@ class wait_group_core {
   }
 
   bool try_lock(std::uint64_t s) {
+    check_inside();
     if ((s & kLock) != 0) {
       cpu_pause();
       return false;

@@ -10,6 +10,7 @@
 //      3. chosen → away: he goes there no more      b. all are chosen: the object is let go
 //   4. with the bit: off the list
 //
+// It covers those who are listed. Who calls a wait of an object that may be gone by then is beyond help.
 // The wait in a is as short as one for the bit: he who has begun runs, and does nothing else.
 //
 // WD1: after choose() he does not touch the object, and all he did to it is over. Otherwise he spins

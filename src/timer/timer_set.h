@@ -75,6 +75,12 @@ class timer_set {
     return earlier || missed;
   }
 
+  // No timer is due at 0, which says "now" and "nobody" to those who sleep until a time
+  // (sched/timer_watch.cc).
+  static std::int64_t clamp(std::int64_t when) {
+    return when < 1 ? 1 : when == kNever ? kNever - 1 : when;
+  }
+
   // See timer_cancel(), timer_stop(), timer_claim().
   static bool cancel(timer_event& e, const void* self) { return take_out(e, how::cancel, self); }
   static bool stop(timer_event& e) { return take_out(e, how::stop, nullptr); }
@@ -113,13 +119,14 @@ class timer_set {
 
   // By how much a sleeper may oversleep next(). In a crowd, waking for each event alone would cost more
   // than all that they start; so the more are near, the longer the sleeper may wait for them. It ends
-  // with the crowd: a lone event is not late because of those that were near and have been stopped.
+  // with the crowd: what is started afterwards is not late because of those that were near and have been
+  // stopped. One that was there before may be, once, if nobody looks meanwhile: stopping wakes nobody.
   std::int64_t slack() const {
     return slack_.load(WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint
   }
 
   // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
-  // True: the other set has an earlier event now.
+  // True: the other set has an earlier event now, or one that who sleeps for it may oversleep, as start().
   bool move_to(timer_set& to) {
     lock_.lock();
     timer_event* all = wheel_.take_all();
@@ -137,9 +144,12 @@ class timer_set {
       all = e->next;
       to.wheel_.insert(*e);
       if (e->when < to.next()) {
+        to.forget_crowd();  // as in start(), and without asking how much earlier it is
         to.set_next(e->when);
         earlier = true;
       }
+      to.near_ += to.is_near(e->when) ? 1 : 0;
+      earlier |= e->when < to.overslept_;
       // Last: from here on a canceller may find it, once it gets the lock.
       e->where.store(to.name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
     }
@@ -150,6 +160,10 @@ class timer_set {
 
   std::uint64_t count() {
     const scoped_lock held(lock_);
+    return count_;
+  }
+  // For reports by those who may not take the lock. Not instrumented: it may be changing.
+  [[gnu::no_sanitize_thread]] std::uint64_t count_hint() const WEFT_NO_THREAD_SAFETY_ANALYSIS {
     return count_;
   }
 
@@ -168,11 +182,6 @@ class timer_set {
   using wheel = timer_wheel<14, 8>;
 #endif
 
-  // No timer is due at 0, which says "now" and "nobody" to those who sleep until a time
-  // (sched/timer_watch.cc).
-  static std::int64_t clamp(std::int64_t when) {
-    return when < 1 ? 1 : when == kNever ? kNever - 1 : when;
-  }
   std::uintptr_t name() const { return reinterpret_cast<std::uintptr_t>(this); }
   void set_slack(std::int64_t ns) {
     slack_.store(ns, WEFT_ORDER(TN0, relaxed));  // order: relaxed, a hint

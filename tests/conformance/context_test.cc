@@ -381,6 +381,35 @@ TEST_P(Context, CancelRemoves) {
   });
 }
 
+// A value whose destructor waits for another context's end.
+struct patient {
+  explicit patient(weft::recv_chan<weft::unit>* other) : awaits(other) {}
+  patient(patient&& other) noexcept : awaits(std::exchange(other.awaits, nullptr)) {}
+  ~patient() {
+    if (awaits != nullptr) awaits->recv();
+  }
+  weft::recv_chan<weft::unit>* awaits;
+};
+struct patience {
+  using type = patient;
+};
+
+// Nobody keeps the siblings but whoever cancels them: it lets go of none before all are cancelled.
+TEST_P(Context, ValuesThatWaitForSiblingsAsTheyGo) {
+  run([] {
+    for (const int n : {2, 3}) {
+      std::vector<weft::recv_chan<weft::unit>> done(static_cast<std::size_t>(n), nullptr);
+      auto [parent, cancel] = with_cancel(context::background());
+      for (std::size_t i = 0; i < done.size(); ++i) {
+        patient value(&done[(i + 1) % done.size()]);
+        done[i] = with_cancel(weft::with_value<patience>(parent, std::move(value))).ctx.done();
+      }
+      cancel();
+      for (const auto& d : done) EXPECT_TRUE(closed(d));
+    }
+  });
+}
+
 TEST_P(Context, StopTokens) {
   run([] {
     std::stop_source source;

@@ -251,32 +251,6 @@ TEST_P(Go, FromPlainThreads) {
   EXPECT_TRUE(weft::test::eventually([] { return counted::alive == 0; }));
 }
 
-#ifndef WEFT_CHAOS
-// [L-2]: the newest child runs next on this P, the others in the order in which they came, and the
-// creator keeps running. But for the two rules that keep chains from starving others: every so many switches
-// the queue, or the global queue, comes first; in so few rounds each of them at most once.
-TEST(GoOrder, NewestFirstThenInOrder) {
-  constexpr int kRounds = 6;
-  int in_order = 0;
-  weft::run(
-      [&in_order] {
-        for (int round = 0; round < kRounds; ++round) {
-          std::atomic<int> came{0};
-          std::array<std::atomic<int>, 5> place{};  // of each
-          for (auto& p : place) weft::go([&came, &p] { p = ++came; });
-          EXPECT_EQ(came, 0);
-          weft::gosched();
-          bool expected = came == 5 && place[4] == 1;
-          for (std::size_t i = 0; i < 4; ++i) expected &= place[i] == static_cast<int>(i) + 2;
-          in_order += expected ? 1 : 0;
-          while (came < 5) weft::gosched();
-        }
-      },
-      {.max_procs = 1});
-  EXPECT_GE(in_order, kRounds - 2);
-}
-#endif
-
 WEFT_OVER_PROCS(Go);
 
 }  // namespace

@@ -9,11 +9,13 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using weft::test::scaled;
+using weft::test::waiting_goroutines;
 
 class Mutex : public weft::test::over_procs {};
 
@@ -152,13 +154,15 @@ TEST_P(Mutex, FirstComeFirstServed) {
     std::vector<int> order;
     weft::wait_group wg;
     m.lock();
+    const std::uint64_t others = waiting_goroutines();
     for (int i = 0; i < 20; ++i) {
       wg.go([&, i] {
         m.lock();
         order.push_back(i);
         m.unlock();
       });
-      weft::gosched();
+      // On a slow machine its slice may be over before it waits.
+      while (waiting_goroutines() < others + static_cast<std::uint64_t>(i) + 1) weft::gosched();
     }
     m.unlock();
     wg.wait();

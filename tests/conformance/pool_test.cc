@@ -231,6 +231,29 @@ TEST_P(Singleflight, ExceptionsAndForget) {
   });
 }
 
+struct moody_hash {
+  static inline bool throws = false;
+  std::size_t operator()(int key) const {
+    if (throws) throw std::runtime_error("hash");
+    return static_cast<std::size_t>(key);
+  }
+};
+// Who cannot be found any more when the call has ended is not joined all the same.
+TEST_P(Singleflight, AHashThatThrowsLater) {
+  run([] {
+    weft::singleflight<int, int, moody_hash> group;
+    EXPECT_THROW(group.run(1,
+                           [] {
+                             moody_hash::throws = true;
+                             return 1;
+                           }),
+                 std::runtime_error);
+    moody_hash::throws = false;
+    EXPECT_EQ(group.run(1, [] { return 2; }).value, 2);
+    EXPECT_EQ(group.run(1, [] { return 3; }).value, 3);
+  });
+}
+
 TEST_P(Singleflight, GoexitBreaksThePromise) {
   run([] {
     weft::singleflight<int, int> group;
@@ -363,6 +386,30 @@ TEST_P(GoroutineLocal, DestructorsFindEarlierValues) {
       earlies.clear();
     });
   }
+}
+
+// As with thread_local: one that says good-bye through itself finds itself, and makes no other.
+struct talker {
+  static inline int made = 0, gone = 0;
+  static weft::goroutine_local<talker>& mine() {
+    static weft::goroutine_local<talker> value;
+    return value;
+  }
+  int words = 0;
+
+  talker() { ++made; }
+  ~talker() {
+    ++gone;
+    EXPECT_EQ(mine()->words++, 42);
+  }
+};
+TEST_P(GoroutineLocal, DestructorsFindThemselves) {
+  run([] {
+    talker::made = talker::gone = 0;
+    weft::thread([] { talker::mine()->words = 42; }).join();
+    EXPECT_EQ(talker::made, 1);
+    EXPECT_EQ(talker::gone, 1);
+  });
 }
 
 // Destroyed when the goroutine ends, the last one first, also by goexit().

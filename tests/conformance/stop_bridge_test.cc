@@ -78,6 +78,37 @@ TEST_P(StopBridge, StopAgainstCancelAndRelease) {
   });
 }
 
+// Goroutines only: the token is asked while the context is cancelled by other means, or right after.
+TEST_P(StopBridge, CancelAgainstLateStop) {
+  run([] {
+    for (int i = 0; i < kRounds; ++i) {
+      std::stop_source source;
+      auto [ctx, cancel] = weft::with_stop_token(context::background(), source.get_token());
+      auto [inner, cancel_inner] = weft::with_cancel(ctx);
+      weft::latch start(3);
+      std::atomic<int> first{0};
+      weft::wait_group wg;
+      wg.go([&, &stop = cancel] {
+        start.arrive_and_wait();
+        stop();
+      });
+      wg.go([&] {
+        start.arrive_and_wait();
+        first += source.request_stop() ? 1 : 0;
+      });
+      wg.go([&, &seen = inner] {
+        start.arrive_and_wait();
+        seen.done().recv();
+        first += source.request_stop() ? 1 : 0;
+        EXPECT_TRUE(seen.err());
+      });
+      wg.wait();
+      EXPECT_EQ(first, 1);
+      EXPECT_EQ(inner.err(), std::errc::operation_canceled);
+    }
+  });
+}
+
 // The request is all that ends it: the last handles go while its callback runs.
 TEST_P(StopBridge, ReleaseWhileStopping) {
   run([] {

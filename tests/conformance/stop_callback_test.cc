@@ -2,12 +2,15 @@
 // request_stop() keeps its goroutine on one thread, and that thread to itself.
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <weft/condition_variable.h>
 #include <weft/go.h>
+#include <weft/mutex.h>
 #include <weft/run.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
@@ -63,9 +66,6 @@ TEST_P(StopCallback, HasItsThreadToItself) {
 
 // The same as SwitchState.ForcedThreadChange; the callback then removes itself.
 TEST_P(StopCallback, MayRemoveItselfAfterItHasParked) {
-  if (procs() == 1) {
-    return;  // the one that keeps its P would not let it go on
-  }
   run([] {
     for (int i = 0; i < weft::test::scaled(50, 5); ++i) {
       weft::jthread t(idle_until_stopped);
@@ -94,9 +94,6 @@ TEST_P(StopCallback, MayRemoveItselfAfterItHasParked) {
 
 // Whoever removes a callback that runs waits for its end, although it is parked now and then.
 TEST_P(StopCallback, IsAwaitedByWhoeverRemovesIt) {
-  if (procs() == 1) {
-    return;  // waiting for a callback blocks the thread, and with it the only P
-  }
   run([] {
     for (int i = 0; i < weft::test::scaled(200, 10); ++i) {
       weft::jthread t(idle_until_stopped);
@@ -116,6 +113,68 @@ TEST_P(StopCallback, IsAwaitedByWhoeverRemovesIt) {
       t.request_stop();
       removed.wait();
     }
+  });
+}
+
+// One that computes in its callback is frozen there, so that another one runs; that one takes the callback off,
+// which waits as a thread, with the only P. It loses the P, and the first one goes on.
+TEST_P(StopCallback, IsAwaitedWhileItsRequesterIsFrozen) {
+  run([] {
+    for (weft::test::budget rounds(20); rounds.next();) {
+      std::stop_source source;
+      std::atomic<bool> entered{false}, removing{false}, finished{false};
+      std::optional<callback> cb;
+      cb.emplace(source.get_token(), [&] {
+        entered = true;
+        while (!removing) asm volatile("");
+        finished = true;
+      });
+      weft::wait_group removed;
+      removed.go([&] {
+        EXPECT_TRUE(eventually([&] { return entered.load(); }));
+        removing = true;
+        cb.reset();
+        EXPECT_TRUE(finished) << "removed while it runs";
+      });
+      EXPECT_TRUE(source.request_stop());
+      removed.wait();
+    }
+  });
+}
+
+// The same for the callback of a wait with a token, beside others that compute: it is taken off by whoever
+// was notified meanwhile.
+TEST_P(StopCallback, OfAWaitBesideHogs) {
+  run([&] {
+    std::atomic<bool> stop{false};
+    weft::wait_group hogs;
+    for (int i = 0; i < procs(); ++i) {
+      hogs.go([&stop] {
+        while (!stop) asm volatile("");
+      });
+    }
+    for (weft::test::budget rounds(40); rounds.next();) {
+      std::stop_source source;
+      weft::mutex lock;
+      weft::condition_variable_any changed;
+      bool ready = false;
+      weft::wait_group ended;
+      for (int i = 0; i < 3; ++i) {
+        ended.go([&] {
+          std::unique_lock held(lock);
+          changed.wait(held, source.get_token(), [&] { return ready; });
+        });
+      }
+      ended.go([&] { source.request_stop(); });
+      ended.go([&] {
+        const std::lock_guard held(lock);
+        ready = true;
+        changed.notify_all();
+      });
+      ended.wait();
+    }
+    stop = true;
+    hogs.wait();
   });
 }
 

@@ -2,7 +2,6 @@
 //
 // Times are only compared with the clock; nothing relies on how long something takes, but for "not
 // early" and "in the end".
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -187,27 +186,33 @@ TEST_P(Time, StopPrevents) {
   });
 }
 
-// 164: timers with shuffled delays come in order.
+// 164: timers with shuffled delays carry their due times, and none comes before its own. That a due time lies
+// between two readings of the clock is all that can be said of it on a machine that may pause us anywhere.
 TEST_P(Time, AfterQueuing) {
   run([] {
     constexpr std::array<int, 7> kSlots = {5, 3, 6, 1, 2, 4, 0};
-    struct result {
-      int slot;
-      clock::time_point t;
+    struct armed {
+      clock::time_point not_before, not_after, got, woken;
     };
-    weft::chan<result> results(kSlots.size());
-    const auto start = clock::now();
-    for (const int slot : kSlots) {
-      weft::go([=] {
-        auto t = weft::after(start + slot * 3ms - clock::now()).recv();
-        results.send({slot, *t});
+    std::array<armed, kSlots.size()> slots;
+    weft::wait_group wg;
+    for (std::size_t i = 0; i < kSlots.size(); ++i) {
+      const auto delay = kSlots[i] * 3ms;
+      armed& slot = slots[i];
+      slot.not_before = clock::now() + delay;
+      auto c = weft::after(delay);
+      slot.not_after = clock::now() + delay;
+      wg.go([c, &slot] {
+        slot.got = *c.recv();
+        slot.woken = clock::now();
       });
     }
-    std::vector<result> got;
-    for (std::size_t i = 0; i < kSlots.size(); ++i) got.push_back(*results.recv());
-    std::sort(got.begin(), got.end(),
-              [](const result& a, const result& b) { return a.slot < b.slot; });
-    for (std::size_t i = 1; i < got.size(); ++i) EXPECT_GT(got[i].t, got[i - 1].t);
+    wg.wait();
+    for (const armed& a : slots) {
+      EXPECT_GE(a.got, a.not_before);
+      EXPECT_LE(a.got, a.not_after);
+      EXPECT_GE(a.woken, a.got);
+    }
   });
 }
 
@@ -417,12 +422,13 @@ TEST_P(Time, TwoReceivers) {
 // 183
 TEST_P(Time, ReadLateCarriesTheDueTime) {
   run([] {
-    const auto start = clock::now();
+    const auto before = clock::now();
     auto c = weft::after(1ms);
+    const auto after = clock::now();
     weft::this_thread::sleep_for(10ms);  // sleep-ok: the subject
     const auto t = c.recv();
-    EXPECT_GE(*t - start, 1ms);
-    EXPECT_LT(*t - start, 9ms);
+    EXPECT_GE(*t, before + 1ms);
+    EXPECT_LE(*t, after + 1ms);
   });
 }
 
@@ -483,11 +489,15 @@ TEST_P(Time, SlowReceiversMissTicks) {
     weft::ticker k(500us);
     auto c = k.c();
     weft::this_thread::sleep_for(5ms);  // sleep-ok: the subject
-    int n = 0;
+    const auto late = clock::now();
+    const auto first = c.try_recv();
+    ASSERT_TRUE(first);
+    int n = 1;
     while (c.try_recv()) ++n;
-    EXPECT_LE(n, 2);
-    EXPECT_GE(n, 1);
+    // One for all that were missed, one that may come due at once, and those of a pause in the loop.
+    EXPECT_LE(n, 2 + (clock::now() - late) / 500us);
     const auto a = c.recv(), b = c.recv();
+    EXPECT_EQ((*a - *first) % 500us, 0us) << "the phase is lost with what was missed";
     EXPECT_EQ((*b - *a) % 500us, 0us) << "the phase is lost";
   });
 }

@@ -29,25 +29,27 @@ channel open_channel(std::string& text) {
 }
 
 // In a cross build the words of the emulator come first.
-std::vector<std::string> command_for(const std::string& name) {
+std::vector<std::string> command_for(const request& what) {
   std::vector<std::string> words;
   if (const char* emulator = std::getenv("WEFT_TEST_EMULATOR")) {
     std::istringstream in(emulator);
     for (std::string word; in >> word;) words.push_back(word);
   }
-  words.emplace_back(CRASH_PROGRAMS);
-  words.push_back(name);
+  if (what.command.empty()) words.emplace_back(CRASH_PROGRAMS);
+  words.insert(words.end(), what.command.begin(), what.command.end());
+  if (!what.program.empty()) words.push_back(what.program);
   return words;
 }
 
-pid_t start(const std::string& name, std::initializer_list<const char*> environment,
-            const channel& out, const channel& err) {
-  std::vector<std::string> words = command_for(name);
+pid_t start(const request& what, const channel& out, const channel& err) {
+  std::vector<std::string> words = command_for(what);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   std::vector<char*> variables;
-  for (const char* extra : environment) variables.push_back(const_cast<char*>(extra));
+  for (const std::string& extra : what.environment) {
+    variables.push_back(const_cast<char*>(extra.c_str()));
+  }
   for (char** v = environ; *v != nullptr; ++v) variables.push_back(*v);
   variables.push_back(nullptr);
 
@@ -64,7 +66,8 @@ pid_t start(const std::string& name, std::initializer_list<const char*> environm
 }
 
 // Reads both until the child has closed them. False: it took too long.
-bool read_all(std::vector<channel> open) {
+template <class Look>
+bool read_all(std::vector<channel> open, Look look) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!open.empty()) {
     std::vector<pollfd> waiting;
@@ -79,6 +82,7 @@ bool read_all(std::vector<channel> open) {
       const ssize_t n = read(open[i].read_end, buffer, sizeof buffer);
       if (n > 0) {
         open[i].text->append(buffer, static_cast<std::size_t>(n));
+        look();
       } else {
         close(open[i].read_end);
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
@@ -90,14 +94,21 @@ bool read_all(std::vector<channel> open) {
 
 }  // namespace
 
-outcome run_program(const std::string& name, std::initializer_list<const char*> environment) {
+outcome run(const request& what) {
   outcome result;
   const channel out = open_channel(result.out);
   const channel err = open_channel(result.err);
-  const pid_t child = start(name, environment, out, err);
+  const pid_t child = start(what, out, err);
   close(out.write_end);
   close(err.write_end);
-  if (!read_all({out, err})) {
+  bool signalled = what.signal == 0;
+  const auto look = [&] {
+    if (!signalled && result.out.find(what.when_it_says) != std::string::npos) {
+      signalled = true;
+      kill(child, what.signal);
+    }
+  };
+  if (!read_all({out, err}, look)) {
     result.hung = true;
     kill(child, SIGKILL);
   }
@@ -106,6 +117,13 @@ outcome run_program(const std::string& name, std::initializer_list<const char*> 
   if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   return result;
+}
+
+outcome run_program(const std::string& name, std::initializer_list<const char*> environment) {
+  request what;
+  what.program = name;
+  what.environment.assign(environment.begin(), environment.end());
+  return run(what);
 }
 
 }  // namespace crash

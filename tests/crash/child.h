@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace crash {
 
@@ -16,5 +17,15 @@ struct outcome {
 
 // `environment`: NAME=value, added to ours.
 outcome run_program(const std::string& name, std::initializer_list<const char*> environment = {});
+
+// Any program, perhaps with a signal once it has said something.
+struct request {
+  std::vector<std::string> command = {};      // empty: the crash programs
+  std::string program = {};                   // one of them; the last word of the command otherwise
+  std::vector<std::string> environment = {};  // NAME=value, added to ours
+  std::string when_it_says = {};              // on its standard output …
+  int signal = 0;                             // … it gets this signal
+};
+outcome run(const request& what);
 
 }  // namespace crash

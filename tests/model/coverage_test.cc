@@ -14,8 +14,17 @@ namespace {
 const std::vector<exemption> kExempt{
     {"base/fatal.cc", "CR1", "hooks, one word each, set once and read by whoever crashes"},
     {"chan/chan.cc", "CR1", "reference count of a channel's handles"},
-    {"debug/loaded_file.cc", "MF1", "the key of a slot, stored once when its fields are filled"},
-    {"debug/traceback.cc", "TB1", "a hook, one word, set once"},
+    {"debug/elf_image.cc", "MF1", "the key of a slot, stored once when its fields are filled"},
+    {"debug/source.cc", "SC2", "the key of an answer, stored once when it is complete"},
+    {"poll/epoll.cc", "BR1",
+     "one word, exchanged on both sides; what it is about is looked for under sched.lock"},
+    {"poll/io_uring.cc", "RG1", "a bit, set once when the ring that it stands for is complete"},
+    {"poll/poll_desc.cc", "PT1", "the address of a chunk, stored once when its records are made"},
+    {"sched/freeze.cc", "FZ1",
+     "a count, stored after each entry that it counts; and the guardian's call"},
+    {"sched/idle.cc", "PM1", "the address of an M, stored when it is set up; read by sysmon"},
+    {"sched/retake.cc", "PM1", "… and compared again under sched.lock"},
+    {"sched/world.cc", "PM1", "… as in idle.cc, while the world is stopped"},
     {"sched/boot.cc", "BT1", "one flag, stored once when the runtime is made"},
     {"sync/context.cc", "CX1", "the address of a channel, put there once, by whoever is first"},
     {"sync/context.cc", "CX4", "reference count of a callback"},
@@ -27,7 +36,14 @@ const std::vector<exemption> kExempt{
     {"time/timer.cc", "TH1", "the address of a channel, put there once, by whoever is first"},
 };
 
-TEST(Coverage, EverySiteBelongsToAProtocol) { expect_all_sites_covered(all_protocols()); }
+// … or is exempt.
+TEST(Coverage, EverySiteBelongsToAProtocol) {
+  std::vector<protocol> needless;
+  for (const exemption& e : kExempt) needless.push_back({"none", {e.file}, {e.label}, {}});
+  std::vector<const protocol*> all = all_protocols();
+  for (const protocol& p : needless) all.push_back(&p);
+  expect_all_sites_covered(all);
+}
 
 TEST(Coverage, NoOrderInTheSourcesEscapes) {
   expect_all_orders_accounted_for(all_protocols(), kExempt);

@@ -164,7 +164,8 @@ void last_one_looks(world& w) {
 const protocol kProtocol{
     "deadlock",
     {"gmp/foreign_count.h", "sched/foreign.cc"},
-    {},
+    {"FB1", "tasks-listed-once", "word-read-once", "changes-not-compared", "sleeper-looks-not",
+     "counted-with-limit", "counted-off-twice", "woken-before-counted"},
     {
         {"woken, sleeper ends", {.preemptions = 2}, [](world& w) { woken(w, false); }},
         {"woken, waker ends", {.preemptions = 2}, [](world& w) { woken(w, true); }},

@@ -93,6 +93,7 @@ void engine::begin_execution() {
   buckets_.clear();
   names_.clear();
   finally_ = nullptr;
+  interrupt = nullptr;
   chunk_ = used_ = 0;
   threads_[kMain].joined.fill({-1, -1});
   threads_[kMain].cur = threads_[kMain].unfenced = threads_[kMain].released = knowledge{};

@@ -124,6 +124,9 @@ class engine {
   // As point(), before an operation on an atomic, if anybody can notice.
   void point(usage& u, bool writes);
   usage& usage_of(const void* atomic) { return usages_[atomic]; }
+  // Called before every operation of a thread on an atomic: a signal may come in between. Set anew by each
+  // scenario that has signals.
+  void (*interrupt)() = nullptr;
   void yield();  // all others who can run take a step first: two who spin do not starve a third
   // Sleeps until is_ready(arg) or, if timed or spurious, for another reason.
   wake_reason block(bool (*is_ready)(const void*), const void* arg, const char* where,

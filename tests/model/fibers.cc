@@ -84,6 +84,7 @@ void engine::point() {
 
 void engine::point(usage& u, bool writes) {
   if (!in_thread()) return;
+  if (interrupt != nullptr) interrupt();
   const auto self = static_cast<std::uint8_t>(1 << current_);
   u.users |= self;
   if (writes) u.writers |= self;

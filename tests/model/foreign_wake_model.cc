@@ -5,11 +5,18 @@
 // fatal, because one of the two wake-ups would be lost).
 #include <gtest/gtest.h>
 
+#include "gmp/completion.h"
 #include "model/protocol.h"
 #include "model/scheduler.h"
+#include "sched/foreign.h"
 
 namespace weft::model {
 namespace {
+
+// At the end, when there are no threads.
+WEFT_NO_THREAD_SAFETY_ANALYSIS std::int32_t spares_on_their_way() {
+  return rt::sched.spares_coming;
+}
 
 struct state : runtime {
   job* jobs[3] = {};
@@ -49,17 +56,70 @@ void runs_dry(world& w) {
   s->all_run(w, 1, 1);
 }
 
-// … and nobody may be created for what is injected: the M that is about to sleep comes back.
-WEFT_NO_THREAD_SAFETY_ANALYSIS void relies_on_those_there(world& w) {
+// … for somebody who may create no threads: the spawner does, if it must. As start_helper().
+WEFT_NO_THREAD_SAFETY_ANALYSIS void helper(world& w, state* s, int idle_ps) {
+  w.thread("T", [s] {
+    sysmon_thread = engine::get().current();
+    s->jobs[0]->prepare();
+    rt::sched.lock.lock();
+    rt::inject_unlock(s->jobs[0]);
+  });
+  s->all_run(w, 1, idle_ps);
+}
+void helper_while_one_runs_dry(world& w) {
   auto* s = w.make<state>(w, 1, 2);
   s->holds(0, 0);
   s->dry(w, "M0", 0);
-  w.thread("T", [s] {
-    s->jobs[0]->prepare();
-    rt::sched.lock.lock();
-    rt::inject_to_present_unlock(s->jobs[0]);
+  s->spares(w, 1);
+  helper(w, s, 1);
+}
+
+// The only M sleeps for its goroutine. [MS-5]
+void helper_beside_a_locked_one(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->holds(0, 0);
+  s->m(0)->locked_g = s->jobs[1];  // which never wakes
+  s->jobs[1]->locked_m = s->m(0);
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  helper(w, s, 1);
+}
+
+// One leaves for good, the other one computes for ever. [M-5]
+void helper_beside_a_leaving_one(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  s->holds(0, 0);
+  s->holds(1, 1);
+  s->thread(w, "M0", 0, [s] { rt::leave_m(s->m(0)); });
+  s->spares(w, 2);
+  helper(w, s, 1);
+}
+
+// Who leaves last leaves somebody who looks for deadlocks.
+void last_one_leaves(world& w) {
+  auto* s = w.make<state>(w, 1, 2);
+  auto* never = w.make<rt::completion<rt::waiter>>();
+  auto* looked = w.make<bool>(false);
+  s->holds(0, 0);
+  s->thread(w, "M0", 0, [s] { rt::leave_m(s->m(0)); });
+  s->spares(w, 1);
+  tasks = [=] {
+    *looked = rt::sched.foreign.blocked() == 1;
+    return -1;
+  };
+  w.service("T", [=] {
+    rt::waiter node;
+    rt::block_thread(
+        node,
+        [](rt::waiter* sleeper, void* event) {
+          return static_cast<rt::completion<rt::waiter>*>(event)->enlist(sleeper);
+        },
+        never);
   });
-  s->all_run(w, 1, 1);
+  w.finally([=] {
+    check(*looked || s->m(1)->watches_deadlock, "everybody sleeps and nobody looks for deadlocks");
+    check(spares_on_their_way() == 0, "a spare M is counted that will not come");
+  });
 }
 
 // The same where an M may spin.
@@ -70,6 +130,16 @@ void spins(world& w) {
   s->spares(w, 1);
   s->injector(w, "T", 0);
   s->all_run(w, 1, 2);
+}
+
+// … and dozes with the only P.
+void dozes(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->holds(0, 0, /*spinning=*/true);
+  s->napper(w, "M0", 0);
+  s->spares(w, 1);
+  s->injector(w, "T", 0);
+  s->all_run(w, 1, 1);
 }
 
 void two_threads(world& w) {
@@ -124,12 +194,17 @@ void locked(world& w) {
 
 const protocol kProtocol{
     "foreign",
-    {"sched/idle.cc", "sched/deadlock.cc"},
-    {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice", "stops-without-looking"},
+    {"sched/idle.cc", "sched/deadlock.cc", "sched/foreign.cc", "sched/joining.cc"},
+    {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice", "helper-waits-for-an-m",
+     "unmanned-unnoticed", "leaves-nobody", "inject-lets-doze"},
     {
         {"runs dry", {.preemptions = 3}, runs_dry},
-        {"relies on those there", {.preemptions = 3}, relies_on_those_there},
+        {"helper while one runs dry", {.preemptions = 3}, helper_while_one_runs_dry},
+        {"helper beside a locked one", {.preemptions = 3}, helper_beside_a_locked_one},
+        {"helper beside a leaving one", {.preemptions = 3}, helper_beside_a_leaving_one},
+        {"last one leaves", {.preemptions = 3}, last_one_leaves},
         {"spins", {.preemptions = 2, .old_loads = 2}, spins},
+        {"dozes", {.preemptions = 3, .timeouts = 0}, dozes},
         {"two threads", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, two_threads},
         {"poked", {.preemptions = 2, .old_loads = 1}, poked},
         {"poked beside another", {.preemptions = 2, .old_loads = 1}, poked_beside_another},

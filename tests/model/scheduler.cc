@@ -3,24 +3,31 @@
 
 #include <array>
 
+#include "base/debug_vars.h"
 #include "gmp/arena.h"
 #include "os/clock.h"
 #include "os/process.h"
+#include "poll/poll_desc.h"
 #include "sched/foreign.h"
 #include "sched/park.h"
+#include "sched/preempt.h"
 #include "sched/spawn.h"
+#include "sched/spawner.h"
 #include "sched/switch.h"
+#include "sched/sysmon.h"
 #include "sched/thread_exit.h"
 #include "sched/world.h"
 
 namespace weft::rt {
 
 constinit sched_state sched;
+constinit debug_vars_t debug_vars;
 
 namespace {
 
 M* bound[model::kThreads + 1];       // by modelled thread
 model::note begun[model::kThreads];  // by M: its thread has been created
+bool spawned[model::kThreads];       // … by the spawner, which has not counted it yet
 M* spares[model::kThreads];
 int spare_count = 0;
 int no_errno = 0;
@@ -44,7 +51,7 @@ void* arena_allocate(std::size_t bytes, std::size_t align) {
   return model::engine::get().allocate(bytes, align);
 }
 
-M* reserve_m() {
+M* reserve_m(std::int32_t) {
   model::check(spare_count > 0, "the scenario has too few threads");
   ++sched.m_count;
   return spares[--spare_count];
@@ -73,18 +80,87 @@ G* spin_for_work(M* mp) {
   return nullptr;
 }
 
+ready_list collect_ready(std::int64_t deadline) {
+  if (deadline != 0) {
+    model::engine::get().block(model::kernel_poller::is_due, &model::the_poller, "the poller",
+                               deadline != kNever);
+    model::the_poller.broken = false;
+  }
+  return model::the_poller.take();
+}
+
+void poller_break() noexcept {
+  model::engine::get().point();
+  model::the_poller.broken = true;
+}
+
 // Plain threads, and goroutines that need not wait.
 void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
   w.gp = nullptr;
   block_thread(w, commit, arg);
 }
 
+// Nobody is frozen or robbed unless a scenario does it.
+constinit long_sleep sysmon_rest;
+bool may_create_threads() { return model::engine::get().current() != model::sysmon_thread; }
+// As the real one, but for the thread in between.
+void request_spare_ms_locked(std::int32_t n) {
+  for (std::int32_t missing = n - sched.idle_m_count - sched.spares_coming; missing > 0;
+       --missing) {
+    model::check(spare_count > 0, "the scenario has too few threads");
+    M* mp = spares[--spare_count];
+    ++sched.spares_coming;
+    mp->spinning = false;
+    mp->nextp = nullptr;
+    spawned[mp->id] = true;
+    begun[mp->id].wake();
+  }
+}
+void start_system_threads() {}
+
+// Signals: a thread takes one before any of its operations, or while it computes.
+bool live_borders = false;
+long long task_cpu_time(int) noexcept { return 0; }
+char task_state(int) noexcept { return 'S'; }
+bool task_waits_for_lock(int) noexcept { return true; }
+bool freeze_for_exit() { return false; }
+G* current_goroutine() noexcept {
+  M* mp = current_m();
+  return mp == nullptr ? nullptr : mp->curg;
+}
+
+namespace {
+
+bool pending[model::kThreads], masked[model::kThreads];  // by M
+
+bool is_due(const M* mp) { return pending[mp->id] && !masked[mp->id]; }
+
+void take_signal(M* mp) {
+  pending[mp->id] = false;
+  masked[mp->id] = true;
+  if (model::engine::get().tracing()) model::engine::get().trace("signal");
+  if (take_request(mp)) obey_request(mp);
+  masked[mp->id] = false;
+}
+
+void maybe_take_signal() {
+  M* mp = current_m();
+  if (mp != nullptr && is_due(mp) && model::engine::get().choose(2) == 1) take_signal(mp);
+}
+
+}  // namespace
+
+bool send_runtime_signal(int tid) noexcept {
+  pending[tid - 1] = true;  // runtime::have_signals()
+  return true;
+}
+
 // lock_main_thread, which brings a plain thread in, is not modelled.
 void start_main(detail::spawn_slot, const main_start&) {}
 void bind_thread(M*) {}
-void unbind_thread(M*) {}
-void release_m(M*) {}
-void set_current_m(M*) noexcept {}
+int runtime_signal() noexcept { return 0; }
+void set_current_m(M* mp) noexcept { bound[model::engine::get().current()] = mp; }
+void signal_stack::abandon() noexcept {}
 
 // No stacks: a switch to a goroutine calls its next step.
 constinit stack_pool the_stacks;
@@ -106,9 +182,80 @@ void* weft_switch(context*, const context*, void* transfer, context_entry) noexc
 
 namespace weft::model {
 
+void runtime::have_signals(bool anywhere) {
+  rt::live_borders = true;
+  engine::get().interrupt = anywhere ? rt::maybe_take_signal : nullptr;
+  for (int i = 0; i < kThreads; ++i) {
+    rt::pending[i] = rt::masked[i] = false;
+    if (i < kMs && ms_[i] != nullptr) ms_[i]->tid = i + 1;
+  }
+}
+
+bool runtime::signalled(int m) const { return rt::pending[m]; }
+
+void user_code(const std::function<void()>& body) {
+  rt::leave_runtime(rt::current_m());
+  body();
+  rt::enter_runtime();
+}
+
+namespace {
+
+struct computation {
+  rt::M* on;
+  const bool* until;
+};
+
+}  // namespace
+
+void compute(const bool& until) {
+  const computation c{rt::current_m(), &until};
+  while (!until) {
+    engine::get().block(
+        [](const void* which) {
+          const auto* it = static_cast<const computation*>(which);
+          return *it->until || rt::is_due(it->on);
+        },
+        &c, "a computation");
+    if (rt::is_due(c.on)) rt::take_signal(c.on);
+  }
+}
+
 std::function<int()> tasks;
 std::int64_t now = 100;
 int exiting_thread = -1;
+int sysmon_thread = -1;
+kernel_poller the_poller;
+
+// --- the poller ------------------------------------------------------------------------------
+
+bool kernel_poller::is_due(const void* self) {
+  const auto* p = static_cast<const kernel_poller*>(self);
+  return p->broken || !p->news.empty();
+}
+
+void kernel_poller::reset() {
+  news.clear();
+  broken = false;
+}
+
+void kernel_poller::ready(rt::poll_core<rt::waiter>* desc) {
+  lock.lock();
+  news.push_back(desc);
+  lock.unlock();
+}
+
+rt::ready_list kernel_poller::take() {
+  lock.lock();
+  const auto all = std::move(news);
+  news.clear();
+  lock.unlock();
+  rt::ready_list list;
+  for (auto* desc : all) {
+    if (rt::waiter* w = desc->ready(rt::direction::read, false)) list.add(w);
+  }
+  return list;
+}
 
 // --- goroutines ------------------------------------------------------------------------------
 
@@ -154,7 +301,9 @@ runtime::runtime(world& w, int procs, int ms) {
   for (auto& mp : rt::bound) mp = nullptr;
   rt::spare_count = 0;
   tasks = [] { return -1; };
-  exiting_thread = -1;
+  exiting_thread = sysmon_thread = -1;
+  rt::live_borders = false;
+  the_poller.reset();
   for (int i = 0; i < ms; ++i) {
     ms_[i] = w.make<rt::M>();
     ms_[i]->id = static_cast<std::uint64_t>(i);
@@ -163,6 +312,7 @@ runtime::runtime(world& w, int procs, int ms) {
     ms_[i]->all_next = rt::sched.all_ms;
     rt::sched.all_ms = ms_[i];
     rt::begun[i].clear();
+    rt::spawned[i] = false;
     name(&ms_[i]->park, "note of M", i);
     name(&rt::begun[i], "start of M", i);
   }
@@ -171,7 +321,6 @@ runtime::runtime(world& w, int procs, int ms) {
     ps_[i]->id = i;
     ps_[i]->lone = procs == 1;
     ps_[i]->runq.set_lone(procs == 1);
-    ps_[i]->schedtick = 1;  // not the fairness tick, which looks at the global queue
     name(ps_[i], "P", i);
   }
   auto* entries = w.make<std::array<rt::p_table<rt::P>::entry, kPs + 1>>();
@@ -276,6 +425,19 @@ void runtime::dozer(world& w, const char* text, int i, std::int64_t until) {
   });
 }
 
+void runtime::napper(world& w, const char* text, int i) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp] {
+    rt::bound[engine::get().current()] = mp;
+    if (rt::sched.dozer.begin()) {
+      while (!rt::others_have_work(nullptr) && rt::sched.dozer.sleep()) {
+      }
+      rt::sched.dozer.end();
+    }
+    loop(mp);
+  });
+}
+
 void runtime::spares(world& w, int i) {
   static const char* const kNames[kMs] = {"M0", "M1", "M2", "M3", "M4", "M5"};
   for (; i < kMs && ms_[i] != nullptr; ++i) {
@@ -285,7 +447,15 @@ void runtime::spares(world& w, int i) {
       rt::begun[mp->id].sleep();
       rt::P* pp = mp->nextp;
       mp->nextp = nullptr;
-      rt::acquire_p(mp, pp);
+      if (rt::spawned[mp->id]) {
+        const rt::scoped_lock held(rt::sched.lock);
+        ++rt::sched.m_count;
+      }
+      if (pp != nullptr) {
+        rt::acquire_p(mp, pp);
+      } else {
+        rt::join_idle_ms(mp);
+      }
       loop(mp);
     };
     w.service(kNames[i], body, note::is_woken, &rt::begun[i]);

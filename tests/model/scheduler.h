@@ -13,7 +13,10 @@
 #include <functional>
 #include <vector>
 
+#include "gmp/ready_list.h"
+#include "model/blocking.h"
 #include "model/engine.h"
+#include "poll/poll_core.h"
 #include "sched/sched_api.h"
 
 namespace weft::model {
@@ -35,6 +38,11 @@ struct job : rt::G {
 void park(rt::waiter* w, rt::commit_fn commit, void* arg);
 void yield();
 
+// What a goroutine does in its own code, where it can be frozen and robbed. In a step of a job.
+void user_code(const std::function<void()>& body);
+// Without ever calling the runtime, until that is so.
+void compute(const bool& until);
+
 class runtime {
  public:
   static constexpr int kMs = kThreads, kPs = 4;
@@ -46,6 +54,12 @@ class runtime {
   rt::M* m(int i) { return ms_[i]; }
   rt::P* p(int i) { return ps_[i]; }
   job* make_job(world& w, const char* name);
+
+  // A signal has been sent to M m, and not taken yet.
+  bool signalled(int m) const;
+  // Goroutines can be asked, frozen and robbed (sched/preempt.cc, sched/retake.cc). A signal is taken before any
+  // operation of its thread, or only while that computes.
+  void have_signals(bool anywhere = true);
 
   // Set-up. Ps are idle until given to an M, Ms do not exist until one of these.
   void holds(int m, int p, bool spinning = false);  // M m runs with P p
@@ -59,7 +73,8 @@ class runtime {
   void sleeper(world& w, const char* name, int m);  // idles: sleeps, then looks for work
   void watcher(world& w, const char* name, int m);  // idles, but is not asleep yet
   void dozer(world& w, const char* name, int m, std::int64_t until);  // idles, asleep until then
-  void spares(world& w, int m);  // m and following: for start_thread()
+  void napper(world& w, const char* name, int m);  // spins with its P, and is about to doze
+  void spares(world& w, int m);                    // m and following: for start_thread()
 
   // A goroutine that runs on m makes another one runnable. [SP-2]
   void submit(int m, job* j);
@@ -74,11 +89,27 @@ class runtime {
   rt::P* ps_[kPs] = {};
 };
 
+// The poller: whoever calls ready() is the kernel, with news for the reader of a descriptor.
+struct kernel_poller {
+  void ready(rt::poll_core<rt::waiter>* desc);
+  void reset();
+  rt::ready_list take();
+  // Somebody has something to do in there.
+  static bool is_due(const void* self);
+
+  mutex lock;
+  std::vector<rt::poll_core<rt::waiter>*> news;
+  bool broken = false;
+};
+extern kernel_poller the_poller;
+
 // The time, as long as a scenario does not change it.
 extern std::int64_t now;
 // What count_tasks() finds; unknown unless a scenario says.
 extern std::function<int()> tasks;
 // The one that is in exit(); negative: none.
 extern int exiting_thread;
+// The one that may create no threads; negative: none.
+extern int sysmon_thread;
 
 }  // namespace weft::model

@@ -56,6 +56,7 @@ struct sleeper {
   rt::note event;  // roused; sleeper.h's handshake is modelled by itself
 
   bool take() { return claim.take(); }
+  void foresee() const {}
 };
 
 // The environment of a lock's slow path, with threads for goroutines.

@@ -4,7 +4,8 @@
 #   pkgconfig     the same through pkg-config --static, from a moved prefix
 #   odr           every public header in two translation units of one program
 #   shared        a shared library, built and installed; it may export weft:: only
-#   fetchcontent  weft as a sub-project
+#   fetchcontent  weft as a sub-project, without liburing
+# The last two compile the library once more: as a unity build, the one by our option, the other by CMake's.
 set -euo pipefail
 
 way=$1 source=$2 build=$3 cxx=$4
@@ -35,6 +36,12 @@ case $way in
   static)
     install_static
     consume
+    # A machine without liburing is told so, and not by the linker.
+    if grep -q '^WEFT_FOUND_LIBURING:INTERNAL=1' "$build/CMakeCache.txt"; then
+      said=$(cmake -S "$here/consumer" -B "$work/without" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+        -DCMAKE_PREFIX_PATH="$work/prefix" "-DCMAKE_IGNORE_PREFIX_PATH=/;/usr;/usr/local" 2>&1) && fail "configured without liburing"
+      [[ $said == *liburing* ]] || fail "does not say that liburing is missing: $said"
+    fi
     ;;
   pkgconfig)
     install_static
@@ -42,6 +49,9 @@ case $way in
     dir=$(dirname "$(find "$work/moved" -name weft.pc)")
     flags=$(PKG_CONFIG_PATH=$dir pkg-config --cflags --static --libs weft)
     [[ $flags == *-pthread* ]] || fail "no -pthread in: $flags"
+    if grep -q '^WEFT_FOUND_LIBURING:INTERNAL=1' "$build/CMakeCache.txt"; then
+      [[ $flags == *-luring* ]] || fail "no -luring in: $flags"
+    fi
     # shellcheck disable=SC2086  # the flags are words
     eval "$cxx" -std=c++20 -O2 -o "'$work/consumer'" "'$here/main.cc'" $flags
     expect_sum "$work/consumer"
@@ -62,21 +72,21 @@ case $way in
     ;;
   shared)
     cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
-      -DBUILD_SHARED_LIBS=ON -DWEFT_DEV=OFF -DCMAKE_INSTALL_PREFIX="$work/prefix" -DCMAKE_INSTALL_LIBDIR=lib
+      -DBUILD_SHARED_LIBS=ON -DWEFT_UNITY=ON -DWEFT_DEV=OFF -DCMAKE_INSTALL_PREFIX="$work/prefix" -DCMAKE_INSTALL_LIBDIR=lib
     cmake --build "$work/build" --parallel "$jobs"
     cmake --install "$work/build" >/dev/null
     consume
     [[ $(ldd "$work/consumer/consumer") == *"$work/prefix/lib/libweft.so"* ]] || fail "not linked to the shared library"
-    # Exported: the public API, and type information and instances that the language wants unique.
+    # Exported: the public API, type information and instances that the language wants unique, and what debuggers read.
     alien=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | awk '$2 ~ /[TBDRV]/' |
-      grep -vE ' (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::| typeinfo (name )?for std::' || true)
+      grep -vE ' weft_debug_layout$| (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::| typeinfo (name )?for std::' || true)
     [ -z "$alien" ] || fail "exports what is not weft's API:"$'\n'"$alien"
     internal=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | grep ' weft::rt::' || true)
     [ -z "$internal" ] || fail "exports internals:"$'\n'"$internal"
     ;;
   fetchcontent)
     cmake -S "$here/fetchcontent" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DWEFT_SOURCE="$source" \
-      -DCMAKE_BUILD_TYPE=Debug
+      -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON
     cmake --build "$work/build" --parallel "$jobs"
     expect_sum "$work/build/consumer"
     ;;

@@ -139,7 +139,11 @@ own_cgroup::~own_cgroup() {
 
 void own_cgroup::limit(double processors) const { set_limit(directory_, processors); }
 
-std::string own_cgroup::variable() const { return std::string(kVariable) + "=" + directory_; }
+std::string own_cgroup::variable() const {
+  std::string text(kVariable);
+  text.append("=").append(directory_);
+  return text;
+}
 
 void join_cgroup() {
   const char* directory = std::getenv(kVariable);

@@ -114,7 +114,9 @@ int main_with_children(int argc, char** argv) {
     if (found == children().end()) {
       return 127;
     }
-    alarm(slowness() > 1 ? 120 : 30);  // kills, unless the child has a handler
+    const char* patience = std::getenv("WEFT_TEST_PATIENCE");
+    // kills, unless the child has a handler
+    alarm(patience != nullptr ? std::atoi(patience) : slowness() > 1 ? 120 : 30);
     return found->second();
   }
   testing::InitGoogleTest(&argc, argv);

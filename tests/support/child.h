@@ -18,7 +18,7 @@ struct child_result {
 };
 
 // Runs this program again as the child of that name, with additional environment ("VAR=value").
-// Ends it, with status 137, if it takes longer than a test may.
+// Ends it, with status 137, if it takes longer than a test may: 30 s, or WEFT_TEST_PATIENCE.
 child_result run_child(const std::string& name, const std::vector<std::string>& environment = {});
 
 struct child_registration {

@@ -9,6 +9,7 @@
 
 #include <weft/go.h>
 #include <weft/run.h>
+#include <weft/runtime.h>
 #include <weft/wait_group.h>
 
 namespace weft::test {
@@ -19,11 +20,14 @@ int both(First first, Second second) {
   return weft::run(
       [&] {
         wait_group wg;
+        // Without it the first one's slice might be over before it waits, on a slow machine.
         wg.go([&] {
+          const no_preempt whole_turn;
           while (!begun.load(std::memory_order_relaxed)) weft::gosched();
           second();
         });
         wg.go([&] {
+          const no_preempt whole_turn;
           begun.store(true, std::memory_order_relaxed);
           first();
         });

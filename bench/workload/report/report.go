@@ -61,7 +61,10 @@ func CPUMs() float64 {
 }
 
 // StatusBytes is a field of /proc/self/status in bytes.
-func StatusBytes(field string) float64 {
+func StatusBytes(field string) float64 { return StatusNumber(field) * 1024 }
+
+// StatusNumber is the number in a field of /proc/self/status.
+func StatusNumber(field string) float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		return 0
@@ -69,8 +72,8 @@ func StatusBytes(field string) float64 {
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if rest, found := strings.CutPrefix(s.Text(), field+":"); found {
-			kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			return kib * 1024
+			number, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return number
 		}
 	}
 	return 0

@@ -89,8 +89,10 @@ template <class F, class... Args>
 concept spawnable = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
 
 // Starts f(args...) as a goroutine; returns the opaque goroutine, which is of use only if joinable.
+// Inlined without optimisation too, as are its callers: where it returns to is what reports call
+// "created by".
 template <class F, class... Args>
-void* spawn(const spawn_options* options, F&& f, Args&&... args) {
+[[gnu::always_inline]] inline void* spawn(const spawn_options* options, F&& f, Args&&... args) {
   static_assert(spawnable<F, Args...>, "weft: the callable cannot be called with these arguments");
   using closure_type = closure<std::decay_t<F>, std::decay_t<Args>...>;
   if (is_empty_callable(f)) {

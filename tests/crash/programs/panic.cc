@@ -16,11 +16,12 @@
 #include <vector>
 
 #include <weft/panic.h>
+#include <weft/runtime.h>
 #include <weft/weft.h>
 
 #include "base/fatal.h"
 #include "crash/programs/program.h"
-#include "os/test_hooks.h"
+#include "sched/freeze.h"
 
 namespace app {
 
@@ -49,6 +50,18 @@ volatile int sink;
 [[gnu::noinline]] void outer() {
   middle();
   sink = 2;
+}
+[[gnu::always_inline]] inline void inlined_leaf() {
+  leaf();
+  sink = 3;
+}
+[[gnu::always_inline]] inline void inlined_middle() {
+  inlined_leaf();
+  sink = 4;
+}
+[[gnu::noinline]] void has_inlined() {
+  inlined_middle();
+  sink = 5;
 }
 [[gnu::noinline]] int recurse(int n) {
   if (n == 0) throw std::runtime_error("deep");
@@ -86,6 +99,7 @@ struct throwing_error : std::exception {
 
 }  // namespace app
 
+CRASH_PROGRAM(panic_in_inlined) { return app::in_goroutine(app::has_inlined); }
 CRASH_PROGRAM(panic_std_exception) { return app::in_goroutine(app::outer); }
 CRASH_PROGRAM(panic_in_main) {
   return weft::run([] { app::outer(); });
@@ -210,6 +224,7 @@ void exit_during_report() {
 
 namespace {
 std::atomic<bool> slow_to_leave{false};
+std::atomic<bool> panics_in_exit{false};
 
 // Not a static's initialiser: the runtime asks the kernel before those have run.
 long libc_syscall(long number, const long (&w)[6]) {
@@ -220,7 +235,7 @@ long libc_syscall(long number, const long (&w)[6]) {
 }
 }  // namespace
 
-// libc's, but the reporter's last step may take a while. Reads more words than most callers pass, as
+// libc's, but the reporter's last step may take a while, and exit() stops nobody before a panic has begun. Reads more words than most callers pass, as
 // libc's does; one of them is on the caller's stack.
 extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
   va_list list;
@@ -228,6 +243,10 @@ extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...
   long words[6];
   for (long& word : words) word = va_arg(list, long);
   va_end(list);
+  if (number == SYS_rt_tgsigqueueinfo && panics_in_exit && weft::rt::freezing_for_exit() &&
+      gettid() == getpid()) {
+    while (!weft::rt::crashing()) sched_yield();
+  }
   if (number == SYS_exit_group && slow_to_leave) {
     const timespec pause{0, 500'000'000};
     nanosleep(&pause, nullptr);  // sleep-ok: the subject, a step that takes long
@@ -257,27 +276,25 @@ CRASH_PROGRAM(panic_and_exit_on_a_thread) {
 }
 
 // The panic begins at the worst moment: exit() has seen that nobody reports one, and is about to stop by
-// a signal whoever still runs. The guardian's thread, which comes in between, is made to take a while.
+// a signal whoever still runs, which is sent when the report has begun. For a goroutine that preemption
+// does not stop earlier (asyncpreemptoff=1).
 static int panic_as_exit_freezes() {
   static std::atomic<bool> computes{false};
-  static const auto freezing = [] {
-    struct sigaction now {};
-    sigaction(SIGURG, nullptr, &now);
-    return now.sa_handler != SIG_DFL;
-  };
   weft::run([] {
     static weft::wait_group never;
     never.add();
     for (int i = 0; i < kBystanders; ++i) weft::go([] { never.wait(); });
   });
+  // run() returns a moment before its goroutine is gone.
+  while (weft::runtime::num_goroutine() > kBystanders) sched_yield();
   weft::go([] {
     computes = true;
-    while (!freezing()) {
+    while (!weft::rt::freezing_for_exit()) {
     }
     app::outer();
   });
   while (!computes) sched_yield();
-  weft::rt::os::test_hooks.force_thread_eagain_count.set(3);
+  panics_in_exit = true;
   return 0;
 }
 CRASH_PROGRAM(panic_as_exit_freezes) { return panic_as_exit_freezes(); }
@@ -285,6 +302,48 @@ CRASH_PROGRAM(panic_as_exit_freezes) { return panic_as_exit_freezes(); }
 CRASH_PROGRAM(panic_as_exit_freezes_ends_slowly) {
   slow_to_leave = true;
   return panic_as_exit_freezes();
+}
+
+// A C library's function that calls back, without unwind information as those of other languages.
+extern "C" void app_calls_back(void (*callback)());
+#if defined(__x86_64__)
+asm(".text\n"
+    ".type app_calls_back, @function\n"
+    "app_calls_back: subq $8, %rsp\n"
+    "  callq *%rdi\n"
+    "  addq $8, %rsp\n"
+    "  retq\n"
+    ".size app_calls_back, . - app_calls_back\n");
+#elif defined(__aarch64__)
+asm(".text\n"
+    ".type app_calls_back, %function\n"
+    "app_calls_back: stp x29, x30, [sp, #-16]!\n"
+    "  blr x0\n"
+    "  ldp x29, x30, [sp], #16\n"
+    "  ret\n"
+    ".size app_calls_back, . - app_calls_back\n");
+#endif
+
+CRASH_PROGRAM(terminate_in_a_callback) {
+  return app::in_goroutine([] {
+    try {
+      app_calls_back([] { app::outer(); });
+    } catch (const std::out_of_range&) {  // never seen: nobody can unwind to here
+    }
+  });
+}
+// … but glibc's have it.
+CRASH_PROGRAM(caught_after_qsort) {
+  return weft::run([] {
+    int numbers[] = {3, 1, 2};
+    try {
+      std::qsort(numbers, 3, sizeof numbers[0],
+                 [](const void*, const void*) -> int { throw std::runtime_error("no order"); });
+    } catch (const std::runtime_error&) {
+      return 0;
+    }
+    return 1;
+  });
 }
 
 CRASH_PROGRAM(terminate_noexcept) {

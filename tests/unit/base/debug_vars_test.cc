@@ -32,15 +32,26 @@ TEST(DebugVars, SetsWhatIsNamed) {
   EXPECT_EQ(parse("updatemaxprocs=0", vars), "");
   EXPECT_EQ(vars.containermaxprocs, 1);
   EXPECT_EQ(vars.updatemaxprocs, 0);
-  EXPECT_EQ(parse(",containermaxprocs=-7,,updatemaxprocs=2147483647,", vars), "");
-  EXPECT_EQ(vars.containermaxprocs, -7);
-  EXPECT_EQ(vars.updatemaxprocs, 2147483647);
+  EXPECT_EQ(parse(",containermaxprocs=0,,schedtrace=2147483647,", vars), "");
+  EXPECT_EQ(vars.containermaxprocs, 0);
+  EXPECT_EQ(vars.schedtrace, 2147483647);
 }
 
 TEST(DebugVars, TheLaterValueCounts) {
   debug_vars_t vars;
-  EXPECT_EQ(parse("updatemaxprocs=2,updatemaxprocs=3", vars), "");
-  EXPECT_EQ(vars.updatemaxprocs, 3);
+  EXPECT_EQ(parse("schedtrace=2,schedtrace=3", vars), "");
+  EXPECT_EQ(vars.schedtrace, 3);
+}
+
+TEST(DebugVars, ValuesOutOfRangeAreNamedAndIgnored) {
+  debug_vars_t vars;
+  EXPECT_EQ(parse("containermaxprocs=-7,scheddetail=2,tracebackancestors=1001", vars),
+            "runtime: WEFTDEBUG key containermaxprocs takes 0 to 1: containermaxprocs=-7\n"
+            "runtime: WEFTDEBUG key scheddetail takes 0 to 1: scheddetail=2\n"
+            "runtime: WEFTDEBUG key tracebackancestors takes 0 to 1000: tracebackancestors=1001\n");
+  EXPECT_EQ(vars.containermaxprocs, 1);
+  EXPECT_EQ(vars.scheddetail, 0);
+  EXPECT_EQ(vars.tracebackancestors, 0);
 }
 
 TEST(DebugVars, UnknownKeysAreNamedAndTheRestCounts) {

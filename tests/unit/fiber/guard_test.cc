@@ -37,8 +37,8 @@ class GuardTest : public testing::Test {
 int signal_of_store(std::byte* where) {
   const pid_t child = fork();
   if (child == 0) {
-    signal(SIGSEGV, SIG_DFL);  // sanitizers have handlers
-    signal(SIGBUS, SIG_DFL);
+    ::signal(SIGSEGV, SIG_DFL);  // sanitizers have handlers
+    ::signal(SIGBUS, SIG_DFL);
     *const_cast<volatile std::byte*>(where) = std::byte{1};
     _exit(0);
   }

@@ -11,8 +11,8 @@
 namespace weft::rt {
 namespace {
 
-constexpr g_status kAll[] = {g_status::idle, g_status::runnable, g_status::running,
-                             g_status::waiting, g_status::dead};
+constexpr g_status kAll[] = {g_status::idle,    g_status::runnable, g_status::running,
+                             g_status::syscall, g_status::waiting,  g_status::dead};
 
 // The diagram in status.h, written down a second time.
 bool drawn(g_status from, g_status to) {
@@ -21,7 +21,8 @@ bool drawn(g_status from, g_status to) {
     case idle: return to == dead;
     case dead: return to == runnable;
     case runnable: return to == running;
-    case running: return to == runnable || to == waiting || to == dead;
+    case running: return to == runnable || to == waiting || to == dead || to == syscall;
+    case syscall: return to == running || to == runnable;
     case waiting: return to == runnable;
   }
   return false;
@@ -42,6 +43,7 @@ TEST(Status, NamesAndNumbersAreGos) {
   EXPECT_EQ(names.size(), std::size(kAll));
   EXPECT_EQ(static_cast<int>(g_status::runnable), 1);
   EXPECT_EQ(static_cast<int>(g_status::running), 2);
+  EXPECT_EQ(static_cast<int>(g_status::syscall), 3);
   EXPECT_EQ(static_cast<int>(g_status::waiting), 4);
   EXPECT_EQ(static_cast<int>(g_status::dead), 6);
 }
@@ -55,6 +57,10 @@ void put_into(G& g, g_status s) {
   if (s == runnable) return;
   g.transition<runnable, running>();
   if (s == running) return;
+  if (s == syscall) {
+    g.transition<running, syscall>();
+    return;
+  }
   g.transition<running, waiting>();
 }
 

@@ -1,10 +1,15 @@
 // os/process.h, os/cpu.h, os/clock.h: what the kernel says about this process.
 #include "os/process.h"
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <latch>
 #include <malloc.h>
+#include <mutex>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,19 +19,33 @@
 
 #include "os/clock.h"
 #include "os/cpu.h"
+#include "support/patience.h"
 
 namespace weft::rt {
 namespace {
+
+/// A thread can be joined a moment before the kernel strikes it off its lists (under qemu-user a
+/// long moment). The next test may count only when it is gone from them.
+void await_gone(int tid) {
+  while (syscall(SYS_tgkill, getpid(), tid, 0) == 0) sched_yield();
+  EXPECT_EQ(errno, ESRCH);
+}
 
 /// Runs check() while `count` more threads exist; each runs setup() first.
 template <class Setup, class Check>
 void with_threads(int count, Setup setup, Check check) {
   std::latch ready(count);
   std::latch done(1);
+  std::mutex mutex;
+  std::vector<int> tids;
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&] {
       setup();
+      {
+        std::lock_guard guard(mutex);
+        tids.push_back(gettid());
+      }
       ready.count_down();
       done.wait();
     });
@@ -35,14 +54,18 @@ void with_threads(int count, Setup setup, Check check) {
   check();
   done.count_down();
   for (auto& thread : threads) thread.join();
+  for (int tid : tids) await_gone(tid);
 }
 
 TEST(ProcessTest, GettidIsTheKernels) {
   EXPECT_EQ(gettid(), getpid());
-  std::thread([] {
-    EXPECT_EQ(gettid(), static_cast<int>(syscall(SYS_gettid)));
-    EXPECT_NE(gettid(), getpid());
+  int other = 0;
+  std::thread([&other] {
+    other = gettid();
+    EXPECT_EQ(other, static_cast<int>(syscall(SYS_gettid)));
+    EXPECT_NE(other, getpid());
   }).join();
+  await_gone(other);
 }
 
 TEST(ProcessTest, AProcessWithoutThreadsHasOneTask) { EXPECT_EQ(count_tasks(), 1); }
@@ -72,6 +95,52 @@ TEST(ProcessTest, CountingAllocatesNothing) {
   count_tasks();
   EXPECT_EQ(mallinfo2().uordblks, before.uordblks);
 #endif
+}
+
+TEST(ProcessTest, TellsWhichSignalsAThreadKeepsBack) {
+  if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "the emulator keeps none back";
+  sigset_t some, old;
+  sigemptyset(&some);
+  sigaddset(&some, SIGURG);
+  sigaddset(&some, 64);
+  pthread_sigmask(SIG_BLOCK, &some, &old);
+  EXPECT_TRUE(task_blocks(gettid(), SIGURG));
+  EXPECT_TRUE(task_blocks(gettid(), 64));
+  EXPECT_FALSE(task_blocks(gettid(), SIGUSR1));
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  EXPECT_FALSE(task_blocks(gettid(), SIGURG));
+  EXPECT_FALSE(task_blocks(1 << 30, SIGURG)) << "nobody";
+}
+
+// Blocks in `call`, until `end`.
+template <class Call, class End>
+bool waits_for_lock(Call call, End end) {
+  std::atomic<int> tid{0};
+  std::thread blocked([&] {
+    tid = gettid();
+    call();
+  });
+  while (tid == 0 || task_state(tid) != 'S') sched_yield();
+  const bool waits = task_waits_for_lock(tid);
+  end();
+  blocked.join();
+  return waits;
+}
+
+TEST(ProcessTest, WhoWaitsForALock) {
+  if (test::emulated()) GTEST_SKIP() << "the numbers of system calls are the host's";
+  std::mutex m;
+  m.lock();
+  EXPECT_TRUE(waits_for_lock([&] { const std::lock_guard held(m); }, [&] { m.unlock(); }));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  char c = 0;
+  EXPECT_FALSE(waits_for_lock([&] { EXPECT_EQ(read(ends[0], &c, 1), 1); },
+                              [&] { EXPECT_EQ(write(ends[1], "x", 1), 1); }));
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_FALSE(task_waits_for_lock(gettid())) << "it runs";
+  EXPECT_TRUE(task_waits_for_lock(1 << 30)) << "nothing is known of it";
 }
 
 TEST(CpuTest, CountsTheAffinityMask) {

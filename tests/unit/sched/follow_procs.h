@@ -3,6 +3,7 @@
 
 #include <weft/runtime.h>
 
+#include "gmp/sched.h"
 #include "os/test_hooks.h"
 #include "sched/max_procs.h"
 #include "support/patience.h"
@@ -22,8 +23,11 @@ inline void settle() {
 [[nodiscard]] inline bool becomes(int procs) {
   return test::eventually([procs] { return runtime::gomaxprocs() == procs; });
 }
+inline int helpers() {
+  return sched.helpers.load(std::memory_order_relaxed);  // order: a statistic
+}
 [[nodiscard]] inline bool no_helper() {
-  return test::eventually([] { return runtime::num_goroutine() == 0; });
+  return test::eventually([] { return helpers() == 0 && runtime::num_goroutine() == 0; });
 }
 
 }  // namespace weft::rt

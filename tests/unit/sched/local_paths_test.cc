@@ -15,6 +15,7 @@
 #include <weft/wait_group.h>
 
 #include "base/counters.h"
+#include "os/test_hooks.h"
 #include "sched/park.h"
 #include "support/fixture.h"
 
@@ -84,7 +85,11 @@ void expect_local(F operate) {
       {.max_procs = kProcs});
 }
 
-class LocalPaths : public weft::test::runtime_test {};
+// Nobody watches: what is spawned here runs on this P when it yields, and at no other time.
+class LocalPaths : public weft::test::runtime_test {
+ protected:
+  static void SetUpTestSuite() { os::test_hooks.no_sysmon.set(1); }
+};
 
 TEST_F(LocalPaths, SpawnAndEnd) {
   expect_local([](int n) {

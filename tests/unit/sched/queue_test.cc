@@ -11,6 +11,8 @@
 namespace weft::rt {
 namespace {
 
+constexpr std::int64_t kLate = 1'000'000'000;  // ns: whoever is frozen has waited for long
+
 class Queue : public testing::Test {
  protected:
   // Runnable goroutines that nobody will run.
@@ -27,7 +29,7 @@ class Queue : public testing::Test {
   void put(G* gp, bool next = false) { queue_put(m_.get(), p_.get(), gp, next); }
   G* pop_global() {
     const scoped_lock held(sched.lock);
-    return sched.runq.pop();
+    return sched.runq.pop(kLate);
   }
   void TearDown() override {
     while (pop_global() != nullptr) {
@@ -140,8 +142,30 @@ TEST_F(Queue, GlobalBatch) {
     EXPECT_EQ(p_->runq.size(), n - 1);
     EXPECT_EQ(sched.runq.size(), 10 - n);
     for (std::uint32_t i = 1; i < n; ++i) EXPECT_EQ(p_->runq.pop(), gs[i]);
-    for (std::uint32_t i = n; i < 10; ++i) EXPECT_EQ(sched.runq.pop(), gs[i]);
+    for (std::uint32_t i = n; i < 10; ++i) EXPECT_EQ(sched.runq.pop(kLate), gs[i]);
   }
+  sched.ps.set_count(0);
+}
+
+// The P goes to the M of one that is frozen: nobody else shall wait there.
+TEST_F(Queue, NoBatchBehindOneThatIsFrozen) {
+  const auto gs = make(20);
+  const scoped_lock held(sched.lock);
+  sched.ps.set_count(4);
+  gs[0]->frozen = true;
+  sched.runq.push_frozen(gs[0], 0);  // long ago
+  for (std::size_t i = 1; i < gs.size(); ++i) sched.runq.push_back(gs[i]);
+  for (int turn = 0; global_batch_get(p_.get()) != gs[0]; ++turn) {
+    ASSERT_LT(turn, 3);
+    EXPECT_FALSE(p_->runq.empty()) << "a free one brings others along";
+    while (p_->runq.pop() != nullptr) {
+    }
+  }
+  EXPECT_TRUE(p_->runq.empty());
+  EXPECT_TRUE(sched.runq.has_free());
+  while (sched.runq.pop_free() != nullptr) {
+  }
+  gs[0]->frozen = false;
   sched.ps.set_count(0);
 }
 

@@ -10,7 +10,9 @@
 #include <weft/wait_group.h>
 
 #include "fiber/stack.h"
+#include "gmp/inside.h"
 #include "gmp/sched.h"
+#include "os/test_hooks.h"
 #include "sched/sched_api.h"
 #include "support/fixture.h"
 
@@ -19,15 +21,20 @@ namespace {
 
 class Reserves : public weft::test::over_procs {};
 
+// Nobody watches: who runs when is decided by the goroutines alone.
 class OneP : public weft::test::runtime_test {
  protected:
+  static void SetUpTestSuite() { os::test_hooks.no_sysmon.set(1); }
   template <class F>
   void run(F&& f) {
     weft::run(std::forward<F>(f), {.max_procs = 1});
   }
 };
 
-std::size_t stacks_out() { return the_stacks.stats().live; }
+std::size_t stacks_out() {
+  const inside here;
+  return the_stacks.stats().live;
+}
 
 // "a G that has not run has no stack"
 TEST_F(OneP, NoStackBeforeTheFirstRun) {

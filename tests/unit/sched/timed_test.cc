@@ -14,6 +14,7 @@
 #include <weft/wait_group.h>
 
 #include "base/lock.h"
+#include "gmp/inside.h"
 #include "os/clock.h"
 #include "sched/timers.h"
 #include "support/fixture.h"
@@ -30,6 +31,7 @@ class Timed : public weft::test::over_procs {};
 class gate {
  public:
   wait_end pass(const wait_limit& limit) {
+    const inside here;
     wait_claim claim;
     waiter w;
     w.claim = &claim;
@@ -41,6 +43,7 @@ class gate {
   }
   // False: nobody waits, so that the next one does not have to.
   bool open() {
+    const inside here;
     waiter* w = nullptr;
     {
       const scoped_lock held(lock_);
@@ -60,10 +63,12 @@ class gate {
     return w != nullptr;
   }
   int permits() {
+    const inside here;
     const scoped_lock held(lock_);
     return permits_;
   }
   bool empty() {
+    const inside here;
     const scoped_lock held(lock_);
     return first_ == nullptr;
   }

@@ -15,6 +15,7 @@
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
+#include "gmp/inside.h"
 #include "gmp/sched.h"
 #include "support/fixture.h"
 #include "support/seed.h"
@@ -47,6 +48,7 @@ struct alarm : timer_event {
 };
 
 std::uint64_t pending() {
+  const inside here;
   std::uint64_t n = 0;
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) n += sched.p(i)->timers.count();
   return n;

@@ -1,5 +1,6 @@
-// A goroutine is stopped by exit() while it holds the bit that guards a wait group's list, and the exiting
-// thread spins for that bit. It must be seen to be stuck, or the other one is never let go.
+// A goroutine is stopped by exit() while it has what the exiting thread waits for: the bit that guards a wait
+// group's list, for which that spins; or something for which it stays on its thread, and yields. It must be
+// seen to be stuck, or the other one is never let go.
 #include <atomic>
 #include <cstdio>
 #include <sched.h>
@@ -7,6 +8,7 @@
 
 #include <weft/go.h>
 
+#include "sched/staying.h"
 #include "support/child.h"
 #include "support/fixture.h"
 #include "sync/wait_group_core.h"
@@ -17,15 +19,20 @@ namespace {
 
 std::atomic<bool> held{false};
 
-// Writing it takes a while: 100 ms of processor time, far longer than stopping everybody takes.
+// 100 ms of processor time, far longer than stopping everybody takes.
+void take_long() {
+  held = true;
+  timespec now{};
+  do {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while (now.tv_sec == 0 && now.tv_nsec < 100'000'000);
+}
+
+// Writing it takes a while.
 struct slow_link {
   template <class T>
   slow_link& operator=(T) {
-    held = true;
-    timespec now{};
-    do {
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    } while (now.tv_sec == 0 && now.tv_nsec < 100'000'000);
+    take_long();
     return *this;
   }
 };
@@ -57,6 +64,31 @@ WEFT_CHILD(exit_spins) {
   });
   while (!held) sched_yield();
   return 3;
+}
+
+WEFT_CHILD(exit_yields_staying) {
+  static std::atomic<bool> done{false};
+  struct waits {
+    ~waits() {
+      while (!done) yield_staying();
+      std::printf("seen\n");
+    }
+  };
+  static const waits late;
+  weft::go([] {
+    take_long();
+    done = true;
+    for (;;) {
+    }
+  });
+  while (!held) sched_yield();
+  return 4;
+}
+
+TEST(ExitSpin, WhoYieldsOnItsThreadIsHelped) {
+  const test::child_result r = test::run_child("exit_yields_staying", {"WEFTMAXPROCS=2"});
+  EXPECT_EQ(r.status, 4);
+  EXPECT_EQ(r.output, "seen\n");
 }
 
 TEST(ExitSpin, WhoSpinsIsHelped) {

@@ -8,6 +8,7 @@
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
+#include "gmp/inside.h"
 #include "gmp/sched.h"
 #include "os/clock.h"
 #include "support/fixture.h"
@@ -18,6 +19,7 @@ namespace {
 class ChanTimer : public weft::test::over_procs {};
 
 bool timers_pending() {
+  const inside here;
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
     if (sched.p(i)->timers.count() != 0) return true;
   }
@@ -35,7 +37,10 @@ channel* on_its_way(wait_group& receivers) {
   });
   EXPECT_TRUE(weft::test::eventually(timers_pending));  // only while somebody waits
   reset_time_channel(c, nanotime() + kMs, 0);
-  c->lock();
+  {
+    const inside here;
+    c->lock();
+  }
   EXPECT_TRUE(weft::test::eventually([] { return !timers_pending(); }));
   return c;
 }

@@ -80,6 +80,19 @@ TEST_F(TimerSlack, ALoneOneInTheStoppedCrowdsTimeIsNotOverslept) {
   EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
 }
 
+// The crowd has fired, and a far one is next: nobody oversleeps that on the crowd's account.
+TEST_F(TimerSlack, IsForgottenWithTheCrowdThatFired) {
+  far();
+  crowd(10);
+  timer_run run(this, 100);
+  int fired = 0;
+  while (set->take_due(run, kNow + 2 * kMs) != nullptr) ++fired;
+  EXPECT_EQ(fired, 10);
+  EXPECT_EQ(set->next(), far_one.when);
+  lone.when = far_one.when + 100 * kUs;
+  EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
+}
+
 // One that is due long before the crowd is not late for it; one that is due just before is of it.
 TEST_F(TimerSlack, IsNotForThoseBeforeTheCrowd) {
   crowd(10);
@@ -94,6 +107,54 @@ TEST_F(TimerSlack, IsNotForThoseBeforeTheCrowd) {
   EXPECT_TRUE(timer_set::stop(lone));
   look(kNow + 700 * kUs);
   EXPECT_EQ(set->slack(), 288 * kUs);
+}
+
+// … also if it comes from another set, whose P goes out of use.
+TEST_F(TimerSlack, IsNotForThoseThatMoveHere) {
+  crowd(10);
+  const auto other = std::make_unique<timer_set>();
+  lone.when = kNow + 600 * kUs;
+  EXPECT_TRUE(other->start(lone));
+  EXPECT_TRUE(other->move_to(*set));
+  EXPECT_EQ(set->next(), lone.when);
+  EXPECT_EQ(set->slack(), 0);
+  EXPECT_TRUE(timer_set::stop(lone));
+}
+
+// … nor for one that comes into the time of a crowd that was stopped, and for which somebody still sleeps.
+TEST_F(TimerSlack, MovedIntoAStoppedCrowdsTime) {
+  far();
+  crowd(10);
+  for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
+  const auto other = std::make_unique<timer_set>();
+  lone.when = kNow + kMs + 100 * kUs;
+  EXPECT_TRUE(other->start(lone));
+  ASSERT_LT(set->next(), lone.when);
+  EXPECT_TRUE(other->move_to(*set)) << "nobody is told to wake earlier";
+  EXPECT_TRUE(timer_set::stop(lone));
+  lone.when = kNow + 3 * kMs;
+  EXPECT_TRUE(other->start(lone));
+  EXPECT_FALSE(other->move_to(*set)) << "who sleeps wakes before that anyway";
+  EXPECT_TRUE(timer_set::stop(lone));
+}
+
+// Those that move here are of the crowd like all others: it is as large as it looks.
+TEST_F(TimerSlack, CountsThoseThatMoveHere) {
+  for (const bool moved_first : {true, false}) {
+    set = std::make_unique<timer_set>();
+    crowd(3);
+    const auto other = std::make_unique<timer_set>();
+    lone.when = kNow + kMs + 30 * kUs;
+    EXPECT_TRUE(other->start(lone));
+    EXPECT_FALSE(other->move_to(*set));
+    EXPECT_EQ(set->slack(), 48 * kUs);
+    EXPECT_TRUE(timer_set::stop(moved_first ? lone : *timers[2]));
+    EXPECT_EQ(set->slack(), 48 * kUs) << "three are left";
+    EXPECT_TRUE(timer_set::stop(*timers[1]));
+    EXPECT_EQ(set->slack(), 0);
+    timer_set::stop(lone);
+    for (auto& e : timers) timer_set::stop(*e);
+  }
 }
 
 // 0 has other meanings for those who sleep until a time.

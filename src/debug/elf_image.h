@@ -1,0 +1,81 @@
+// A mapped ELF file: its sections, its symbols, its build id. The only knowledge of ELF in weft.
+//
+// Problem. Stacks are printed while others may be stopped inside malloc or the loader, and from signal
+// handlers. So files are read with open, mmap and nothing else, and kept for the life of the process in
+// a small table to which entries are only ever added: no lock, no allocation.
+//
+// A stripped file may have its debug information beside it. It is looked for where distributions put it:
+// /usr/lib/debug/.build-id/ab/cdef….debug, and under WEFT_DEBUG_DIR instead of /usr/lib/debug if that is
+// set. Files are never trusted: each read is within the mapping.
+//
+// Rejected: libelf and libdw. They allocate and lock, so that they could serve neither crash reports nor
+// handlers; what is left of their use is too little for a dependency (docs/design/009-own-symboliser.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <elf.h>
+#include <link.h>
+#include <string_view>
+
+namespace weft::rt {
+
+struct loaded_file;
+
+// A range of a mapped file.
+struct byte_range {
+  const std::uint8_t* data = nullptr;
+  std::size_t size = 0;
+
+  explicit operator bool() const { return size != 0; }
+};
+
+class elf_image {
+ public:
+  elf_image() = default;
+  // Maps the file; empty if that fails or if it is no ELF file of this machine's kind.
+  explicit elf_image(const char* path) noexcept;
+
+  explicit operator bool() const { return data_ != nullptr; }
+  // Empty if there is none, if it has no contents here, or if it is compressed.
+  byte_range section(std::string_view name) const noexcept;
+  // The build id as the linker wrote it; empty if there is none.
+  byte_range build_id() const noexcept;
+
+  struct symbol_table {
+    const ElfW(Sym) * symbols = nullptr;
+    std::size_t count = 0;
+    const char* strings = nullptr;
+    std::size_t strings_size = 0;
+  };
+  // .symtab, which has everything; else .dynsym.
+  symbol_table symbols() const noexcept;
+
+ private:
+  // A range of the file as an array, or null if it is not all there.
+  template <class T>
+  const T* at(std::uint64_t offset, std::uint64_t bytes) const {
+    if (offset > size_ || bytes > size_ - offset || offset % alignof(T) != 0) return nullptr;
+    return reinterpret_cast<const T*>(data_ + offset);
+  }
+
+  const std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+  const ElfW(Shdr) * sections_ = nullptr;
+  std::size_t section_count_ = 0;
+  const char* names_ = nullptr;
+  std::size_t names_size_ = 0;
+};
+
+// What is known of a loaded file: itself, and the file with its debug information, which may be the
+// same. Null if there are too many files. Runs on: any, signal handlers included.
+struct known_image {
+  elf_image file;
+  elf_image debug;  // empty: `file` has what there is
+  elf_image::symbol_table symbols;
+
+  const elf_image& with_debug() const { return debug ? debug : file; }
+};
+const known_image* image_of(const loaded_file& where) noexcept;
+
+}  // namespace weft::rt

@@ -1,0 +1,265 @@
+// See debug/waits.h.
+#include "debug/waits.h"
+
+#include <weft/mutex.h>
+
+#include "base/debug_vars.h"
+#include "base/fatal.h"
+#include "chan/channel.h"
+#include "debug/demangle.h"
+#include "debug/frame.h"
+#include "debug/loaded_file.h"
+#include "debug/traceback.h"
+#include "fiber/sanitizer.h"
+#include "gmp/arena.h"
+#include "gmp/g.h"
+#include "os/clock.h"
+#include "sync/lockcheck.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr int kShown = 50;
+constexpr int kLongestCycle = 64;
+
+std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
+
+struct search {
+  std::uintptr_t at = 0;
+  const G* found = nullptr;
+};
+
+WEFT_NO_TSAN void match_stack(G& gp, void* arg) {
+  auto* s = static_cast<search*>(arg);
+  if (gp.stk && !gp.in(g_status::dead) && s->at >= address(gp.stk.lo) &&
+      s->at < address(gp.stk.hi)) {
+    s->found = &gp;
+  }
+}
+
+// The goroutine that has to act before gp can go on, if that is known.
+WEFT_NO_TSAN const G* waits_for(const G& gp) {
+  if (!gp.in(g_status::waiting)) return nullptr;
+  if (gp.wait_is_limited()) return nullptr;  // it gives up one day
+  if (gp.reason == wait_reason::thread_join) return static_cast<const G*>(gp.awaited());
+  return gp.reason == wait_reason::mutex_lock ? lockcheck_owner(gp.awaited()).gp : nullptr;
+}
+
+void print_duration(printer& out, std::int64_t ns) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (ns >= 120 * kSecond) {
+    out.dec(ns / (60 * kSecond)).str(" minutes");
+  } else {
+    out.dec(ns / kSecond).chr('.').dec(ns / (kSecond / 10) % 10).chr('s');
+  }
+}
+
+// Where an object lies on somebody's stack: in the frame of the function that has made it.
+WEFT_NO_TSAN void print_on_stack(printer& out, const G& owner, std::uintptr_t object) {
+  constexpr int kDeepest = 1000;
+  out.str(" (on the stack of goroutine ").udec(owner.goid);
+  if (owner.in(g_status::waiting) && owner.ctx.started()) {
+    frame f = frame_of(owner.ctx);
+    for (int i = 0; i < kDeepest && f.sp() <= object; ++i) {
+      frame caller = f;
+      if (step(caller) != frame_step::ok) break;
+      if (object < caller.sp()) {
+        out.str(", in ");
+        print_place(out, reinterpret_cast<const void*>(f.call_site() + 1));
+        break;
+      }
+      f = caller;
+    }
+  }
+  out.chr(')');
+}
+
+void print_owner(printer& out, std::uint64_t owner) {
+  constexpr std::uint64_t kPlain = std::uint64_t{1} << 63;
+  if ((owner & kPlain) != 0) {
+    out.str("thread ").udec(owner & ~kPlain);
+  } else {
+    out.str("goroutine ").udec(owner);
+  }
+}
+
+WEFT_NO_TSAN void print_channel(printer& out, const channel* c) {
+  print_object(out, c);
+  const void* made_by = is_readable(c) ? c->made_by : nullptr;
+  if (made_by != nullptr) {
+    out.str(", made by ");
+    print_place(out, made_by);
+  }
+}
+
+WEFT_NO_TSAN void print_awaited(printer& out, const G& gp) {
+  const void* const awaited = gp.awaited();
+  if (awaited == nullptr || gp.reason == wait_reason::select) return;
+  out.str(" of ");
+  if (gp.reason == wait_reason::thread_join) {
+    out.str("goroutine ").udec(static_cast<const G*>(awaited)->goid);
+  } else if (waits_for_channel(gp)) {
+    print_channel(out, static_cast<const channel*>(awaited));
+  } else {
+    print_object(out, awaited);
+  }
+}
+
+void print_cases(printer& out, const G& gp) {
+  const channels_of_select all(gp);
+  for (std::size_t i = 0; i < all.count(); ++i) {
+    if (all.at(i) == nullptr) continue;
+    out.str(all.is_send(i) ? "\t\tchan send of " : "\t\tchan receive of ");
+    print_channel(out, all.at(i));
+    out.chr('\n');
+  }
+}
+
+WEFT_NO_TSAN void print_wait(printer& out, const G& gp) {
+  out.str("\tgoroutine ").udec(gp.goid).str(": ").str(to_string(gp.reason));
+  print_awaited(out, gp);
+  if (is_leaked(gp)) out.str(", which nobody else can reach");
+  if (gp.waiting_since > 0) {
+    out.str(", for ");
+    print_duration(out, nanotime() - gp.waiting_since);
+  }
+  if (gp.reason == wait_reason::mutex_lock) {
+    const lock_owner owner = lockcheck_owner(gp.awaited());
+    if (owner.owner != 0) {
+      out.str(", held by ");
+      print_owner(out, owner.owner);
+      out.str(" since ");
+      print_place(out, owner.site);
+    } else if (debug_vars.lockcheck == 0) {
+      out.str(" (WEFTDEBUG=lockcheck=1 would say who holds it)");
+    }
+  }
+  out.chr('\n');
+  print_cases(out, gp);
+  out.flush();
+}
+
+struct wait_listing {
+  printer* out;
+  int count;
+};
+void visit_wait(G& gp, void* arg) {
+  auto* l = static_cast<wait_listing*>(arg);
+  if (!gp.in(g_status::waiting)) return;
+  if (++l->count <= kShown) print_wait(*l->out, gp);
+}
+
+struct cycle_listing {
+  printer* out;
+  bool with_waits;  // of its members
+  bool any = false;
+};
+
+// How many goroutines wait for each other in a circle, of which gp has the smallest id; 0: it is in none.
+int cycle_from(const G& gp) {
+  int length = 0;
+  const G* at = &gp;
+  do {
+    at = waits_for(*at);
+    ++length;
+  } while (at != nullptr && at->goid > gp.goid && length < kLongestCycle);
+  return at == &gp ? length : 0;
+}
+
+void visit_cycle(G& gp, void* arg) {
+  auto& listing = *static_cast<cycle_listing*>(arg);
+  printer& out = *listing.out;
+  const int length = cycle_from(gp);
+  if (length == 0) return;
+  const G* at = &gp;
+  if (listing.with_waits) {
+    if (!listing.any) out.str("\npartial deadlock:\n");
+    for (int i = 0; i < length && at != nullptr; ++i, at = waits_for(*at)) print_wait(out, *at);
+  }
+  listing.any = true;
+  out.str("cycle: goroutine ").udec(gp.goid);
+  at = &gp;
+  for (int i = 0; i < length && (at = waits_for(*at)) != nullptr; ++i) {
+    out.str(" waits for goroutine ").udec(at->goid);
+  }
+  out.chr('\n');
+}
+
+void print_inversion(const lock_reports::inversion& i) {
+  printer out;
+  if (i.held == i.locks) {
+    out.str("WARNING: weft: ");
+    print_owner(out, i.who);
+    out.str(" locks mutex ");
+    print_object(out, i.locks);
+    out.str(", which it holds already\n\tlocked at ");
+    print_place(out, i.held_site);
+    out.str("\n\tagain at ");
+    print_place(out, i.site);
+    out.chr('\n');
+    return;
+  }
+  out.str("WARNING: weft: lock order inversion\n\t");
+  print_owner(out, i.who);
+  out.str(" locks ");
+  print_object(out, i.locks);
+  out.str(" at ");
+  print_place(out, i.site);
+  out.str("\n\twhile it holds ");
+  print_object(out, i.held);
+  out.str(", locked at ");
+  print_place(out, i.held_site);
+  out.str("\n\tthe other way round, by ");
+  print_owner(out, i.other_who);
+  out.str(" at ");
+  print_place(out, i.other_site);
+  out.chr('\n');
+}
+
+}  // namespace
+
+void print_object(printer& out, const void* object) noexcept {
+  out.hex(address(object));
+  loaded_file file;
+  if (find_loaded_file(address(object), file)) {
+    if (const char* name = find_data_symbol(file, address(object)).name) {
+      out.str(" (");
+      print_data_name(out, name);
+      out.chr(')');
+    }
+    return;
+  }
+  search s{address(object), nullptr};
+  for_each_g(match_stack, &s);
+  if (s.found != nullptr) {
+    print_on_stack(out, *s.found, address(object));
+  } else if (const void* first = lockcheck_first_lock(object)) {
+    out.str(" (first locked at ");
+    print_place(out, first);
+    out.chr(')');
+  }
+}
+
+void print_waits(printer& out) noexcept {
+  out.str("\nwaits:\n");
+  wait_listing listing{&out, 0};
+  for_each_g(visit_wait, &listing);
+  if (listing.count > kShown) out.str("\t...and ").dec(listing.count - kShown).str(" more\n");
+  cycle_listing cycles{&out, false};
+  for_each_g(visit_cycle, &cycles);
+}
+
+void print_partial_deadlocks(printer& out) noexcept {
+  cycle_listing cycles{&out, true};
+  for_each_g(visit_cycle, &cycles);
+}
+
+void install_lock_reports() noexcept {
+  if (debug_vars.lockcheck != 0) {
+    set_lock_reports({.inverted = print_inversion, .user_call = user_call_site});
+    detail::lock_checks = true;
+  }
+}
+
+}  // namespace weft::rt

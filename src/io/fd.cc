@@ -1,0 +1,278 @@
+// See fd.h.
+//
+// A short read means drained. Go reads until the kernel says EAGAIN; for a request and its answer that is
+// one system call in three, and in vain. With edge-triggered news a read that did not fill its buffer has
+// emptied the socket, and whatever comes later makes news: so the next read waits first. That is true of
+// TCP, unless
+//   * the stream has ended, failed, or has urgent data, which makes news once: PD-d in poll/poll_core.h;
+//   * somebody else reads from the descriptor, or makes it deliver records (kTLS): so it is not relied upon
+//     once the user has asked for the descriptor (distrust()).
+// It is not true of Unix sockets (a read ends where descriptors were passed) and terminals (at a line).
+//
+// Go: internal/poll/fd_unix.go [FD-2]
+#include "io/fd.h"
+
+#include <fcntl.h>
+
+#include <weft/panic.h>
+
+#include "base/fatal.h"
+#include "io/parts.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
+std::size_t at_most(std::size_t n) { return n < kMostAtOnce ? n : kMostAtOnce; }
+
+bool enlist(waiter* w, void* gone) { return static_cast<completion<waiter>*>(gone)->enlist(w); }
+
+}  // namespace
+
+void fd_gate::acquire() {
+  sleeper n;
+  if (!units_.try_acquire() && units_.enlist(n)) {
+    sleep(n, wait_reason::semacquire);
+  }
+}
+
+void fd_gate::release() {
+  if (sleeper* n = units_.release(1)) {
+    rouse(n);
+  }
+}
+
+int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept {
+  const int flags = set_nonblocking ? fcntl(fd, F_GETFL) : O_NONBLOCK;
+  if (flags < 0 || ((flags & O_NONBLOCK) == 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)) {
+    return calls::last_errno();
+  }
+  const int error = open_poll_desc(fd, pd);
+  if (error != 0 && (flags & O_NONBLOCK) == 0) {
+    fcntl(fd, F_SETFL, flags);
+  }
+  return error == EPERM ? own_error(errc::not_pollable) : error;
+}
+
+int io_fd::error_of(fd_lock<fd_gate>::outcome o) {
+  using outcome = fd_lock<fd_gate>::outcome;
+  switch (o) {
+    case outcome::held: return 0;
+    case outcome::closed: return own_error(errc::closed);
+    case outcome::too_many: break;
+  }
+  throw panic_error("too many concurrent operations on a single file or socket (max 1048575)");
+}
+
+int io_fd::error_of(readiness r) {
+  switch (r) {
+    case readiness::ready: return 0;
+    case readiness::closing: return own_error(errc::closed);
+    case readiness::timed_out: return own_error(errc::timed_out);
+    case readiness::cancelled: return ECANCELED;
+  }
+  return 0;
+}
+
+void io_fd::destroy() {
+  close_poll_desc(pd_);
+  if (owned_) {
+    calls::close(fd_);
+  }
+  if (waiter* w = gone_.complete()) {
+    wake(w);
+  }
+}
+
+void io_fd::unlock(direction d) {
+  if (lock_.unlock(d)) [[unlikely]] {
+    destroy();
+  }
+}
+
+void io_fd::leave() {
+  if (lock_.leave()) [[unlikely]] {
+    destroy();
+  }
+}
+
+int io_fd::close() noexcept {
+  if (!lock_.close()) {
+    return own_error(errc::closed);
+  }
+  evict(*pd_);
+  leave();
+  while (!gone_.done()) {
+    waiter w;
+    block(w, enlist, &gone_, gone_.address(), wait_reason::semacquire);
+  }
+  return 0;
+}
+
+void io_fd::distrust() noexcept {
+  trusts_.store(false, WEFT_ORDER(DR0, relaxed));  // order: DR0 relaxed, a switch on its own
+}
+
+template <class F>
+io_result io_fd::read_by(std::size_t n, F&& call) {
+  if (const int error = error_of(lock_.lock(direction::read)); error != 0) [[unlikely]] {
+    return {0, error};
+  }
+  io_result result;
+  while (n != 0) {
+    const readiness r =
+        drained_ ? wait_ready(*pd_, direction::read) : prepare(*pd_, direction::read);
+    if (r != readiness::ready) [[unlikely]] {
+      result.error = error_of(r);
+      break;
+    }
+    const ssize_t got = call();
+    if (got >= 0) {
+      result.n = static_cast<std::size_t>(got);
+      // order: DR0 relaxed, as above
+      drained_ =
+          trusts_.load(WEFT_ORDER(DR0, relaxed)) && got > 0 && result.n < n && !pd_->hung_up();
+      break;
+    }
+    drained_ = got == -EAGAIN;
+    if (got != -EAGAIN && got != -EINTR) {
+      result.error = static_cast<int>(-got);
+      break;
+    }
+  }
+  unlock(direction::read);
+  return result;
+}
+
+io_result io_fd::read_some(void* to, std::size_t n) {
+  n = at_most(n);
+  return read_by(n, [&] {
+    return kind_ == fd_kind::pipe ? calls::read(source(), to, n) : calls::recv(source(), to, n);
+  });
+}
+
+io_result io_fd::read_parts(iovec* parts, std::size_t count) {
+  advance(&parts, &count, 0);
+  if (count <= 1 || kind_ == fd_kind::pipe) {
+    return count == 0 ? read_some(nullptr, 0) : read_some(parts->iov_base, parts->iov_len);
+  }
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    n += parts[i].iov_len;
+  }
+  return read_by(n, [&] {
+    msghdr m{};
+    m.msg_iov = parts;
+    m.msg_iovlen = count;
+    return calls::recvmsg(source(), &m, 0);
+  });
+}
+
+std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n) {
+  std::int64_t done = 0;
+  if (kind_ != fd_kind::pipe) [[likely]] {
+    done = calls::send(s, from, at_most(n));
+  } else if (fd_ <= 2) {
+    done = calls::write(s, from, at_most(n));
+  } else {
+    done = calls::write_quietly(s, from, at_most(n));
+  }
+  return done == 0 ? -EIO : done;  // a device that takes nothing would be asked for ever
+}
+
+io_result io_fd::write_some(const void* from, std::size_t n) {
+  const std::int64_t done = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+    return n == 0 ? 0 : write_once(s, from, n);
+  });
+  return done < 0 ? io_result{0, static_cast<int>(-done)}
+                  : io_result{static_cast<std::size_t>(done), 0};
+}
+
+io_result io_fd::write_parts(iovec* parts, std::size_t count) {
+  advance(&parts, &count, 0);
+  if (count <= 1 || kind_ == fd_kind::pipe) {
+    return count == 0 ? write_some(nullptr, 0) : write_some(parts->iov_base, parts->iov_len);
+  }
+  const std::int64_t done = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+    msghdr m{};
+    m.msg_iov = parts;
+    m.msg_iovlen = count;
+    return calls::sendmsg(s, &m);
+  });
+  return done < 0 ? io_result{0, static_cast<int>(-done)}
+                  : io_result{static_cast<std::size_t>(done), 0};
+}
+
+// Nobody else writes in between.
+io_result io_fd::write_all(const void* from, std::size_t n) {
+  io_result result;
+  const std::int64_t end = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+    while (result.n < n) {
+      const char* rest = static_cast<const char*>(from) + result.n;
+      const std::int64_t done = write_once(s, rest, n - result.n);
+      if (done < 0) [[unlikely]] {
+        return done;
+      }
+      result.n += static_cast<std::size_t>(done);
+    }
+    return 0;
+  });
+  result.error = static_cast<int>(-end);
+  return result;
+}
+
+// … nor here.
+io_result io_fd::write_vector(iovec* parts, std::size_t count) {
+  constexpr std::size_t kMostParts = 1024;  // IOV_MAX
+  io_result result;
+  advance(&parts, &count, 0);
+  const std::int64_t end = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+    while (count > 0) {
+      std::int64_t done = 0;
+      if (kind_ == fd_kind::pipe) {
+        done = write_once(s, parts->iov_base, parts->iov_len);
+      } else {
+        msghdr m{};
+        m.msg_iov = parts;
+        m.msg_iovlen = count < kMostParts ? count : kMostParts;
+        done = calls::sendmsg(s, &m);
+      }
+      if (done < 0) {
+        return done;
+      }
+      result.n += static_cast<std::size_t>(done);
+      advance(&parts, &count, static_cast<std::size_t>(done));
+    }
+    return 0;
+  });
+  result.error = static_cast<int>(-end);
+  return result;
+}
+
+int io_fd::pause(direction d, std::int64_t until) {
+  if (const int error = error_of(lock_.lock(d)); error != 0) {
+    return error;
+  }
+  const wait_limit limit{until, nullptr};
+  while (wait_ready(*pd_, d, limit) == readiness::ready) {
+  }
+  const int error = error_of(prepare(*pd_, d));
+  unlock(d);
+  return error;
+}
+
+int io_fd::set_deadline(bool read, bool write, std::int64_t when) noexcept {
+  return with_fd([&](int) {
+    if (read) {
+      rt::set_deadline(*pd_, direction::read, when);
+    }
+    if (write) {
+      rt::set_deadline(*pd_, direction::write, when);
+    }
+    return 0;
+  });
+}
+
+}  // namespace weft::rt

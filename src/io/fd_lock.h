@@ -1,0 +1,150 @@
+// Who may use a descriptor, and who closes it.
+//
+// Problem. A number is all that the kernel gives; once closed it may name something else. So nobody may
+// make a system call with it after close(2), yet a close must be possible while others are blocked in an
+// operation, and must end those. And one reader and one writer at a time: a poll descriptor has room for
+// one waiter in each direction, and reads of several goroutines should not be interleaved.
+//
+//   state: │ writers waiting, 20 │ readers waiting, 20 │ references, 20 │ writer │ reader │ closed │
+//
+// Every operation holds a reference; reads and writes hold their direction, too, taken in the same step.
+// close() sets the bit, sends away those who wait for a direction, and gives up its own reference; whoever
+// gives up the last one closes the descriptor.
+//
+// FL-a: after the descriptor is closed nobody has a reference, and nobody gets one.
+// FL-b: at most one holds a direction, and sees what the last holder left (FL1).
+// FL-c: who gives up the last reference sees what all others did (FL2).
+// FL-d: nobody waits for a direction that is free, or of a closed one.
+//
+// Go: internal/poll/fd_mutex.go [FD-1]
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/fatal.h"
+#include "poll/poll_core.h"
+
+namespace weft::rt {
+
+// Gate: acquire() blocks until somebody has called release() for it; one each.
+template <class Gate>
+class fd_lock {
+ public:
+  enum class outcome : std::uint8_t { held, closed, too_many };
+
+  // A reference, for operations that need no direction.
+  [[nodiscard]] outcome enter() {
+    std::uint64_t s = load();
+    for (;;) {
+      if ((s & kClosed) != 0) {
+        return outcome::closed;
+      }
+      if ((s & kRefs) == kRefs) {
+        return outcome::too_many;
+      }
+      // order: FL0 relaxed; a reference orders nothing by itself
+      if (state_.compare_exchange_weak(s, s + kRef, WEFT_ORDER(FL0, relaxed),
+                                       WEFT_ORDER(FL0, relaxed))) {
+        return outcome::held;
+      }
+    }
+  }
+
+  // True: it was the last one, of a closed descriptor: close it.
+  [[nodiscard]] bool leave() {
+    // order: FL2 acq_rel: the last one sees what all others did; pairs with itself and unlock()
+    const std::uint64_t s = state_.fetch_sub(kRef, WEFT_ORDER(FL2, acq_rel)) - kRef;
+    return (s & (kClosed | kRefs)) == kClosed;
+  }
+
+  // True: it is closed now, and the caller has a reference, to give up. False: it was closed already.
+  [[nodiscard]] bool close() {
+    std::uint64_t s = load();
+    for (;;) {
+      if ((s & kClosed) != 0) {
+        return false;
+      }
+      const std::uint64_t to = ((s | kClosed) + kRef) & ~(kWaiting[0] | kWaiting[1]);
+      // order: FL0 relaxed; those who are sent away look again
+      if (state_.compare_exchange_weak(s, to, WEFT_ORDER(FL0, relaxed), WEFT_ORDER(FL0, relaxed))) {
+        break;
+      }
+    }
+    for (int d = 0; d < 2; ++d) {
+      for (std::uint64_t n = (s & kWaiting[d]) / kWaiter[d]; n > 0; --n) {
+        gates_[d].release();
+      }
+    }
+    return true;
+  }
+
+  // The direction and a reference. Blocks: G.
+  [[nodiscard]] outcome lock(direction what) {
+    const auto d = static_cast<unsigned>(what);
+    std::uint64_t s = load();
+    for (;;) {
+      if ((s & kClosed) != 0) {
+        return outcome::closed;
+      }
+      const bool busy = (s & kHeld[d]) != 0;
+      const std::uint64_t mask = busy ? kWaiting[d] : kRefs;
+      if ((s & mask) == mask) {
+        return outcome::too_many;
+      }
+      const std::uint64_t to = busy ? s + kWaiter[d] : (s | kHeld[d]) + kRef;
+      // order: FL1 acquire pairs with the release in unlock(); nothing is read if it failed
+      if (!state_.compare_exchange_weak(s, to, WEFT_ORDER(FL1, acquire),
+                                        WEFT_ORDER(FL0, relaxed))) {
+        continue;
+      }
+      if (!busy) {
+        return outcome::held;
+      }
+      gates_[d].acquire();
+      s = load();
+    }
+  }
+
+  // As leave().
+  [[nodiscard]] bool unlock(direction what) {
+    const auto d = static_cast<unsigned>(what);
+    std::uint64_t s = load();
+    for (;;) {
+      if ((s & kHeld[d]) == 0 || (s & kRefs) == 0) {
+        fatal("inconsistent poll.fdMutex");
+      }
+      const bool awaited = (s & kWaiting[d]) != 0;
+      const std::uint64_t to = (s & ~kHeld[d]) - kRef - (awaited ? kWaiter[d] : 0);
+      // order: FL1 release, for the next holder; FL2, for whoever closes, both ways
+      if (!state_.compare_exchange_weak(s, to, WEFT_ORDER(FL2, acq_rel),
+                                        WEFT_ORDER(FL0, relaxed))) {
+        continue;
+      }
+      if (awaited && !WEFT_MUTANT("unlock-sends-nobody")) {
+        gates_[d].release();
+      }
+      return (to & (kClosed | kRefs)) == kClosed;
+    }
+  }
+
+  bool closed() const { return (load() & kClosed) != 0; }
+
+ private:
+  static constexpr std::uint64_t kClosed = 1;
+  static constexpr std::uint64_t kHeld[2] = {2, 4};
+  static constexpr std::uint64_t kRef = 8;
+  static constexpr std::uint64_t kMany = (std::uint64_t{1} << 20) - 1;
+  static constexpr std::uint64_t kRefs = kMany * kRef;
+  static constexpr std::uint64_t kWaiter[2] = {std::uint64_t{1} << 23, std::uint64_t{1} << 43};
+  static constexpr std::uint64_t kWaiting[2] = {kMany * kWaiter[0], kMany* kWaiter[1]};
+
+  std::uint64_t load() const {
+    return state_.load(WEFT_ORDER(FL0, relaxed));  // order: FL0 relaxed, validated by an exchange
+  }
+
+  atomic<std::uint64_t> state_{0};
+  Gate gates_[2];
+};
+
+}  // namespace weft::rt

@@ -1,0 +1,237 @@
+// Signals into channels. See include/weft/signal.h.
+//
+// A handler may do next to nothing. It sets a bit and writes to an eventfd; a thread of its own, with all
+// signals masked, reads that and does the rest. A plain thread and not a goroutine: while signals are awaited
+// somebody may still act, so that there is no deadlock [DD-4]; and nobody else pays for it.
+//
+// SG1: once stop() has returned nothing is sent: sending and changing who wants what exclude each other.
+// SG2: a signal that arrives again before it was looked at counts once, as in the kernel.
+// SG3: a signal that arrived before stop() is sent before stop() returns: it would be lost otherwise, since it no longer
+//      does what it did before either. So the action is changed first, then what has arrived is sent, and then
+//      the channel forgotten.
+//
+// Rejected: signalfd (wants the signals masked in all threads, also those that weft did not make); sending
+// from the handler (a channel's lock may be held by whom the signal interrupted).
+//
+// Go: os/signal/signal.go, runtime/sigqueue.go
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/runtime.h>
+#include <weft/signal.h>
+
+#include "base/atomic.h"
+#include "io/own_thread.h"
+#include "sched/preempt.h"
+#include "sched/sched_api.h"
+
+namespace weft::signal {
+
+namespace {
+
+constexpr int kSignals = 65;  // 1 … 64
+
+constinit rt::atomic<std::uint64_t> arrived{0};  // bit s - 1
+constinit int bell = -1;                         // constant once there is a handler
+
+struct wish {
+  chan<int> to;
+  int signal;
+};
+
+// Never destroyed: handlers and the thread outlive main().
+struct registry {
+  std::mutex lock;
+  std::vector<wish> wishes;
+  struct sigaction before[kSignals] = {};
+  bool changed[kSignals] = {};
+};
+
+registry& the_registry() {
+  static registry& r = *new registry;  // NOLINT: see above
+  return r;
+}
+
+WEFT_NO_TSAN void handler(int s) {
+  const int saved = errno;
+  // order: SG0 relaxed, the eventfd's write and read order it
+  arrived.fetch_or(std::uint64_t{1} << (s - 1), WEFT_ORDER(SG0, relaxed));
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto ignored = ::write(bell, &one, sizeof one);
+  errno = saved;
+}
+
+bool can_be_caught(int s) {
+  rt::ensure_started();  // which chooses the runtime's own
+  switch (s) {
+    case SIGKILL:
+    case SIGSTOP:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL: return false;
+    default: return s != rt::runtime_signal() && s > 0 && s < kSignals && (s < 32 || s >= SIGRTMIN);
+  }
+}
+
+void deliver(const registry& r, int s) {
+  for (const wish& w : r.wishes) {
+    if (w.signal == s) {
+      int value = s;
+      try {
+        w.to.try_send(value);
+      } catch (const closed_channel&) {  // its owner's affair
+      }
+    }
+  }
+}
+
+// Locks: the registry's is held. What has arrived goes to those who want it now. keeps SG3
+void deliver_all(const registry& r) {
+  // order: SG0 relaxed, as in handler()
+  std::uint64_t bits = arrived.exchange(0, WEFT_ORDER(SG0, relaxed));
+  for (; bits != 0; bits &= bits - 1) {
+    deliver(r, __builtin_ctzll(bits) + 1);
+  }
+}
+
+[[noreturn]] void serve() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  for (;;) {
+    std::uint64_t count = 0;
+    if (::read(bell, &count, sizeof count) < 0 && errno != EINTR) {
+      ::pause();
+    }
+    registry& r = the_registry();
+    const std::lock_guard held(r.lock);
+    deliver_all(r);
+  }
+}
+
+// Locks: held, as below.
+void start_once() {
+  if (bell < 0) {
+    bell = eventfd(0, EFD_CLOEXEC);
+    if (bell < 0) {
+      throw std::system_error(errno, std::system_category(), "signal::notify");
+    }
+    if (const std::error_code none = rt::on_own_thread(serve)) {
+      ::close(bell);
+      bell = -1;
+      throw std::system_error(none, "signal::notify");
+    }
+  }
+}
+
+void set_action(registry& r, int s, void (*action)(int)) {
+  struct sigaction a = {};
+  a.sa_handler = action;
+  a.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigfillset(&a.sa_mask);
+  struct sigaction old = {};
+  if (sigaction(s, &a, &old) == 0 && !r.changed[s]) {
+    r.before[s] = old;
+    r.changed[s] = true;
+  }
+}
+
+void restore(registry& r, int s) {
+  if (r.changed[s]) {
+    sigaction(s, &r.before[s], nullptr);
+    r.changed[s] = false;
+  }
+}
+
+std::vector<int> list_of(std::initializer_list<int> signals) {
+  std::vector<int> list(signals);
+  for (int s = 1; signals.size() == 0 && s < kSignals; ++s) {
+    if (can_be_caught(s)) {
+      list.push_back(s);
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+void notify(const chan<int>& c, std::initializer_list<int> signals, std::error_code& ec) {
+  if (!c || !std::all_of(signals.begin(), signals.end(), can_be_caught)) {
+    ec = std::make_error_code(std::errc::invalid_argument);
+    return;
+  }
+  ec.clear();
+  registry& r = the_registry();
+  const std::lock_guard held(r.lock);
+  start_once();
+  for (const int s : list_of(signals)) {
+    const bool has = std::any_of(r.wishes.begin(), r.wishes.end(),
+                                 [&](const wish& w) { return w.signal == s && w.to == c; });
+    if (!has) {
+      r.wishes.push_back({c, s});
+    }
+    set_action(r, s, handler);
+  }
+}
+
+void notify(const chan<int>& c, std::initializer_list<int> signals) {
+  std::error_code ec;
+  notify(c, signals, ec);
+  if (ec) {
+    throw std::system_error(ec, "signal::notify");
+  }
+}
+
+void stop(const chan<int>& c) {
+  const no_preempt stays;  // sending may give way to others, and the lock is the thread's
+  registry& r = the_registry();
+  const std::lock_guard held(r.lock);
+  for (int s = 1; s < kSignals; ++s) {
+    const auto of_others = [&](const wish& w) { return w.signal == s && !(w.to == c); };
+    const auto wanted = [&](const wish& w) { return w.signal == s; };
+    if (std::any_of(r.wishes.begin(), r.wishes.end(), wanted) &&
+        std::none_of(r.wishes.begin(), r.wishes.end(), of_others)) {
+      restore(r, s);
+    }
+  }
+  deliver_all(r);
+  std::erase_if(r.wishes, [&](const wish& w) { return w.to == c; });
+}
+
+namespace {
+
+// Changes the action of each, and forgets who wanted it.
+template <class Change>
+void take_away(std::initializer_list<int> signals, Change change) {
+  const no_preempt stays;  // as in stop()
+  registry& r = the_registry();
+  const std::lock_guard held(r.lock);
+  std::vector<int> list = list_of(signals);
+  std::erase_if(list, [](int s) { return !can_be_caught(s); });
+  for (const int s : list) {
+    change(r, s);
+  }
+  deliver_all(r);
+  for (const int s : list) {
+    std::erase_if(r.wishes, [s](const wish& w) { return w.signal == s; });
+  }
+}
+
+}  // namespace
+
+void ignore(std::initializer_list<int> signals) {
+  take_away(signals, [](registry& r, int s) { set_action(r, s, SIG_IGN); });
+}
+
+void reset(std::initializer_list<int> signals) {
+  take_away(signals, [](registry& r, int s) { restore(r, s); });
+}
+
+}  // namespace weft::signal

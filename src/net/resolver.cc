@@ -1,0 +1,264 @@
+// Names to addresses.
+//
+// Numbers need nobody, and names in /etc/hosts only that file. For the rest there is getaddrinfo(), which
+// follows the machine's configuration (nsswitch, search domains, mDNS …) and blocks its thread for as
+// long as it likes, deaf to cancellation. So it is called on threads of its own, at most kMostThreads, which
+// are made when needed and end when idle; whoever waits for the answer parks, and may leave: then nobody
+// looks at it.
+//
+// Rejected: a resolver of our own (ten pages of configuration to get wrong); getaddrinfo_a (its threads
+// cannot be bounded, and a request cannot be taken back).
+//
+// Go: net/lookup.go, net/hosts.go, net/cgo_unix.go
+#include <cctype>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <netdb.h>
+#include <new>
+#include <sys/socket.h>
+
+#include <weft/context.h>
+#include <weft/net.h>
+#include <weft/select.h>
+
+#include "io/own_thread.h"
+#include "net/address.h"
+#include "os/test_hooks.h"
+
+namespace weft::net::resolver {
+
+namespace {
+
+constexpr int kMostThreads = 32;
+constexpr auto kIdle = std::chrono::seconds(5);
+
+struct request {
+  std::string host, service;
+  // -- written before `done` is closed
+  std::vector<endpoint> found;
+  std::error_code error;
+  chan<unit> done;
+};
+
+// Never destroyed: its threads may outlive main().
+struct crew {
+  std::mutex lock;
+  std::condition_variable wanted;
+  std::deque<std::shared_ptr<request>> queue;
+  int threads = 0;
+  int idle = 0;
+};
+
+crew& the_crew() {
+  static crew& c = *new crew;  // NOLINT: see above
+  return c;
+}
+
+std::error_code error_of(int code) {
+  switch (code) {
+    case EAI_AGAIN: return std::make_error_code(std::errc::resource_unavailable_try_again);
+    case EAI_MEMORY: return std::make_error_code(std::errc::not_enough_memory);
+    case EAI_SYSTEM: return {errno, std::system_category()};
+    case EAI_SERVICE: return std::make_error_code(std::errc::invalid_argument);
+    default: return errc::no_such_host;
+  }
+}
+
+void ask_system(request& r) {
+  const std::int64_t delay = rt::os::test_hooks.resolver_delay_ms.get();
+  if (delay != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    std::uint16_t port = 0;
+    endpoint e;
+    if (r.host == "slow.test" && numeric_port(r.service, &port) && numeric("127.0.0.1", port, &e)) {
+      r.found.push_back(e);
+      return;
+    }
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* list = nullptr;
+  const int code = getaddrinfo(r.host.c_str(), r.service.c_str(), &hints, &list);
+  if (code != 0) {
+    r.error = error_of(code);
+    return;
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, freeaddrinfo);
+  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
+    r.found.push_back(endpoint::from(a->ai_addr, a->ai_addrlen));
+  }
+}
+
+void serve() {
+  crew& c = the_crew();
+  std::unique_lock held(c.lock);
+  for (;;) {
+    ++c.idle;
+    const bool work = c.wanted.wait_for(held, kIdle, [&] { return !c.queue.empty(); });
+    --c.idle;
+    if (!work) {
+      --c.threads;
+      return;
+    }
+    const std::shared_ptr<request> r = std::move(c.queue.front());
+    c.queue.pop_front();
+    held.unlock();
+    try {
+      ask_system(*r);
+    } catch (const std::bad_alloc&) {  // whoever asked gets it; this thread is nobody's
+      r->error = std::make_error_code(std::errc::not_enough_memory);
+    }
+    r->done.close();
+    held.lock();
+  }
+}
+
+// Gives the request to somebody. An error: there is no thread, and none can be had.
+std::error_code post(const std::shared_ptr<request>& r) {
+  crew& c = the_crew();
+  const std::lock_guard held(c.lock);
+  if (c.idle <= static_cast<int>(c.queue.size()) && c.threads < kMostThreads) {
+    const std::error_code none = rt::on_own_thread(serve);
+    if (!none) {
+      ++c.threads;
+    } else if (c.threads == 0) {
+      return none;
+    }
+  }
+  c.queue.push_back(r);
+  c.wanted.notify_one();
+  return {};
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(a[i])) !=
+        std::tolower(static_cast<unsigned char>(b[i]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string_view next_word(std::string_view* line) {
+  const auto begin = line->find_first_not_of(" \t\r\n");
+  if (begin == line->npos) {
+    *line = {};
+    return {};
+  }
+  const auto end = line->find_first_of(" \t\r\n", begin);
+  const std::string_view word = line->substr(begin, end == line->npos ? end : end - begin);
+  *line = end == line->npos ? std::string_view() : line->substr(end);
+  return word;
+}
+
+// Those that /etc/hosts has for the name.
+std::vector<endpoint> from_hosts(std::string_view host, std::uint16_t port) {
+  std::vector<endpoint> found;
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/hosts", "re"), std::fclose);
+  char buffer[1024];
+  while (file != nullptr && std::fgets(buffer, sizeof buffer, file.get()) != nullptr) {
+    std::string_view line = buffer;
+    line = line.substr(0, line.find('#'));
+    const std::string_view address = next_word(&line);
+    for (std::string_view name = next_word(&line); !name.empty(); name = next_word(&line)) {
+      endpoint e;
+      if (same_name(name, host) && numeric(address, port, &e)) {
+        found.push_back(e);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<endpoint> from_system(const host_port& parts, const context& ctx, std::error_code& ec) {
+  const auto r = std::make_shared<request>();
+  r->host = parts.host;
+  r->service = parts.port;
+  ec = post(r);
+  if (ec) {
+    return {};
+  }
+  bool answered = false;
+  select(recv(r->done, [&](auto&&) { answered = true; }), recv(ctx.done(), [](auto&&) {}));
+  if (!answered) {
+    ec = ctx.err();
+    return {};
+  }
+  ec = r->error;
+  if (!ec && r->found.empty()) {
+    ec = errc::no_such_host;
+  }
+  return std::move(r->found);
+}
+
+const char* lookup_parts(std::string_view address, const context& ctx, std::error_code& ec,
+                         std::vector<endpoint>* found) {
+  host_port parts;
+  if (const char* wrong = split(address, &parts)) {
+    ec = std::make_error_code(std::errc::invalid_argument);
+    return wrong;
+  }
+  std::uint16_t port = 0;
+  const bool has_number = numeric_port(parts.port, &port);
+  if (parts.port.empty() ||
+      (!has_number && parts.port.find_first_not_of("0123456789") == parts.port.npos)) {
+    ec = std::make_error_code(std::errc::invalid_argument);
+    return "invalid port";
+  }
+  ec = ctx.err();
+  if (ec) {
+    return nullptr;
+  }
+  if (has_number) {
+    endpoint e;
+    if (parts.host.empty()) {  // this machine
+      found->push_back(endpoint("127.0.0.1:" + std::string(parts.port)));
+      found->push_back(endpoint("[::1]:" + std::string(parts.port)));
+    } else if (numeric(parts.host, port, &e)) {
+      found->push_back(e);
+    } else {
+      *found = from_hosts(parts.host, port);
+    }
+  }
+  if (found->empty()) {
+    *found = from_system(parts, ctx, ec);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<endpoint> lookup(std::string_view address, const context& ctx, std::error_code& ec) {
+  std::vector<endpoint> found;
+  lookup_parts(address, ctx, ec, &found);
+  return found;
+}
+
+std::vector<endpoint> lookup(std::string_view address, std::error_code& ec) {
+  return lookup(address, context(), ec);
+}
+
+std::vector<endpoint> lookup(std::string_view address, const context& ctx) {
+  std::error_code ec;
+  std::vector<endpoint> found;
+  const char* wrong = lookup_parts(address, ctx, ec, &found);
+  if (ec) {
+    throw std::system_error(ec, "lookup " + std::string(address) +
+                                    (wrong != nullptr ? std::string(": ") + wrong : std::string()));
+  }
+  return found;
+}
+
+std::vector<endpoint> lookup(std::string_view address) { return lookup(address, context()); }
+
+}  // namespace weft::net::resolver

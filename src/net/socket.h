@@ -1,0 +1,63 @@
+// What the kinds of sockets share: making them, naming them in messages, handing them to their classes.
+#pragma once
+
+#include <string>
+#include <system_error>
+
+#include <weft/net.h>
+
+#include "io/object.h"
+
+namespace weft::net {
+
+struct socket_object : detail::io_object {
+  socket_object(int number, rt::poll_desc* pd, rt::fd_kind kind, const char* net_name) noexcept
+      : io_object(number, pd, kind), network(net_name) {}
+  ~socket_object() override { after_close(); }
+  std::string about() const override;
+  void after_close() noexcept final;
+
+  const char* network;  // "tcp", "udp", "unix", "unixgram"
+  int family = 0;
+  endpoint local;
+  endpoint remote;
+  std::string unlink_path;  // of a Unix listener: removed when it is closed
+};
+
+socket_object& object_of(detail::io_object* o);
+
+struct net_access {
+  template <class T>
+  static T make(detail::io_object* o) {
+    return T(o);
+  }
+};
+
+// A socket with what all of ours have; -1 and ec otherwise.
+int open_socket(int family, int type, std::error_code& ec);
+// Takes fd over; closes it if that fails. peer may be empty.
+socket_object* wrap(int fd, rt::fd_kind kind, const char* network, const endpoint& peer,
+                    std::error_code& ec);
+// A descriptor of the user's, who keeps it if that fails.
+socket_object* adopt(int fd, int type, const char* network, std::error_code& ec);
+
+endpoint local_of(int fd);
+endpoint remote_of(int fd);
+
+int set_option(int fd, int level, int name, int value);  // 0, or an errno
+void set_tcp_defaults(int fd);
+int wanted_backlog(int given);
+
+// Go's defaults of a new TCP connection [15 s, 15 s, 9].
+inline constexpr int kKeepIdle = 15, kKeepInterval = 15, kKeepCount = 9;
+
+// accept() of both kinds of listeners.
+socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec);
+socket_object* connect_to(const endpoint& to, int type, const char* network,
+                          const detail::limit& limit, std::error_code& ec);
+
+// Throws "dial tcp ADDRESS: …".
+[[noreturn]] void fail(const char* operation, const char* network, std::string_view address,
+                       std::error_code ec, const char* detail = nullptr);
+
+}  // namespace weft::net

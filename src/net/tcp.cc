@@ -1,0 +1,300 @@
+// TCP connections and listeners, and what all connections have. Dialling is dial.cc's.
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/address.h"
+#include "net/socket.h"
+
+namespace weft::net {
+
+// --- socket ------------------------------------------------------------------------------------
+
+namespace {
+
+std::error_code error_code_of(int error) {
+  return error == 0 ? std::error_code() : rt::to_error_code(error);
+}
+
+// f(fd) returns 0 or an errno.
+template <class F>
+std::error_code with_fd(detail::io_object* o, F&& f) {
+  return error_code_of(o == nullptr ? rt::own_error(errc::closed) : o->fd.with_fd(f));
+}
+
+std::error_code shutdown_of(detail::io_object* o, int how) {
+  return with_fd(o,
+                 [how](int fd) { return ::shutdown(fd, how) == 0 ? 0 : rt::calls::last_errno(); });
+}
+
+}  // namespace
+
+namespace {
+
+// From a file that can be read but not sent: not every file system, and hardly any device, knows how.
+std::size_t send_by_copy(socket& to, int file, std::int64_t offset, std::size_t count,
+                         std::error_code& ec) {
+  constexpr std::size_t kPiece = std::size_t{64} << 10;
+  const auto piece = std::make_unique_for_overwrite<std::byte[]>(std::min(count, kPiece));
+  std::size_t sent = 0;
+  ec.clear();
+  while (sent < count && !ec) {
+    const iovec into{piece.get(), std::min(count - sent, kPiece)};
+    const ssize_t n = rt::calls::readv_at(file, &into, 1, offset + static_cast<std::int64_t>(sent),
+                                          /*nowait=*/false);
+    if (n == -EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      ec = error_code_of(static_cast<int>(-n));
+      break;
+    }
+    sent += to.write_all({piece.get(), static_cast<std::size_t>(n)}, ec);
+  }
+  return sent;
+}
+
+}  // namespace
+
+endpoint socket::local_endpoint() const {
+  return object() == nullptr ? endpoint() : object_of(object()).local;
+}
+endpoint socket::remote_endpoint() const {
+  return object() == nullptr ? endpoint() : object_of(object()).remote;
+}
+
+void socket::shutdown_write(std::error_code& ec) { ec = shutdown_of(object(), SHUT_WR); }
+void socket::shutdown_read(std::error_code& ec) { ec = shutdown_of(object(), SHUT_RD); }
+void socket::shutdown_write() { check("shutdown", shutdown_of(object(), SHUT_WR)); }
+void socket::shutdown_read() { check("shutdown", shutdown_of(object(), SHUT_RD)); }
+
+std::size_t socket::send_file(int file, std::int64_t offset, std::size_t count,
+                              std::error_code& ec) {
+  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+  std::size_t sent = 0;
+  if (object() == nullptr) {
+    ec = detail::no_object();
+    return 0;
+  }
+  const std::int64_t end =
+      object()->fd.attempt(rt::direction::write, {}, [&](rt::calls::source s) -> std::int64_t {
+        while (sent < count) {
+          const std::size_t want = count - sent < kMostAtOnce ? count - sent : kMostAtOnce;
+          const ssize_t n = rt::calls::sendfile(s, file, &offset, want);
+          if (n <= 0) {
+            return n;  // 0: the file has no more
+          }
+          sent += static_cast<std::size_t>(n);
+        }
+        return 0;
+      });
+  if (sent == 0 && offset >= 0 && (end == -EINVAL || end == -EOPNOTSUPP || end == -ENOSYS)) {
+    return send_by_copy(*this, file, offset, count, ec);
+  }
+  ec = error_code_of(static_cast<int>(-end));
+  return sent;
+}
+
+std::size_t socket::send_file(int file, std::int64_t offset, std::size_t count) {
+  std::error_code ec;
+  const std::size_t n = send_file(file, offset, count, ec);
+  check("sendfile", ec);
+  return n;
+}
+
+// --- tcp_conn ----------------------------------------------------------------------------------
+
+tcp_conn tcp_conn::adopt(int fd, std::error_code& ec) {
+  return net_access::make<tcp_conn>(net::adopt(fd, SOCK_STREAM, "tcp", ec));
+}
+tcp_conn tcp_conn::adopt(int fd) {
+  std::error_code ec;
+  tcp_conn c = adopt(fd, ec);
+  c.check("adopt tcp socket", ec);
+  return c;
+}
+
+void tcp_conn::set_nodelay(bool on, std::error_code& ec) {
+  ec = with_fd(object(),
+               [on](int fd) { return set_option(fd, IPPROTO_TCP, TCP_NODELAY, on ? 1 : 0); });
+}
+void tcp_conn::set_nodelay(bool on) {
+  std::error_code ec;
+  set_nodelay(on, ec);
+  check("set nodelay", ec);
+}
+
+void tcp_conn::set_keepalive(int idle, int interval, int count, std::error_code& ec) {
+  ec = with_fd(object(), [=](int fd) {
+    int error = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, idle > 0 ? 1 : 0);
+    if (error == 0 && idle > 0) {
+      error = set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+      error = error != 0 ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval);
+      error = error != 0 ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, count);
+    }
+    return error;
+  });
+}
+void tcp_conn::set_keepalive(int idle, int interval, int count) {
+  std::error_code ec;
+  set_keepalive(idle, interval, count, ec);
+  check("set keep-alive", ec);
+}
+
+void tcp_conn::set_linger(int seconds, std::error_code& ec) {
+  ec = with_fd(object(), [seconds](int fd) {
+    const linger l{seconds >= 0 ? 1 : 0, seconds >= 0 ? seconds : 0};
+    return setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ? 0 : rt::calls::last_errno();
+  });
+}
+void tcp_conn::set_linger(int seconds) {
+  std::error_code ec;
+  set_linger(seconds, ec);
+  check("set linger", ec);
+}
+
+// --- tcp_listener ------------------------------------------------------------------------------
+
+tcp_listener tcp_listener::adopt(int fd, std::error_code& ec) {
+  return net_access::make<tcp_listener>(net::adopt(fd, SOCK_STREAM, "tcp", ec));
+}
+tcp_listener tcp_listener::adopt(int fd) {
+  std::error_code ec;
+  tcp_listener l = adopt(fd, ec);
+  l.check("adopt tcp listener", ec);
+  return l;
+}
+
+tcp_conn tcp_listener::accept(std::error_code& ec) {
+  socket_object* o = accept_from(object(), rt::fd_kind::stream, ec);
+  if (o != nullptr) {
+    set_tcp_defaults(o->fd.raw());
+  }
+  return net_access::make<tcp_conn>(o);
+}
+tcp_conn tcp_listener::accept() {
+  std::error_code ec;
+  tcp_conn c = accept(ec);
+  check("accept", ec);
+  return c;
+}
+
+endpoint tcp_listener::local_endpoint() const {
+  return object() == nullptr ? endpoint() : object_of(object()).local;
+}
+
+// --- listen ------------------------------------------------------------------------------------
+
+namespace {
+
+// A socket that is bound, and listens if it is a stream. Null: ec.
+[[gnu::noinline]] socket_object* bind_to(const endpoint& at, int type, const char* network,
+                                         bool v4_too, const listen_options& options,
+                                         std::error_code& ec) {
+  const int fd = open_socket(at.family(), type, ec);
+  if (ec) {
+    return nullptr;
+  }
+  int error = 0;
+  if (type == SOCK_STREAM) {
+    error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  }
+  if (at.is_v6()) {
+    set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, v4_too ? 0 : 1);
+  }
+  if (options.reuse_port && error == 0) {
+    error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  }
+  if (error == 0 && ::bind(fd, at.data(), static_cast<socklen_t>(at.size())) != 0) {
+    error = rt::calls::last_errno();
+  }
+  if (error == 0 && type == SOCK_STREAM && ::listen(fd, wanted_backlog(options.backlog)) != 0) {
+    error = rt::calls::last_errno();
+  }
+  if (error != 0) {
+    ::close(fd);
+    ec = rt::to_error_code(error);
+    return nullptr;
+  }
+  return wrap(fd, rt::fd_kind::packets, network, {}, ec);
+}
+
+// What is wrong with the address, for the message, if it is that.
+socket_object* listen_at(std::string_view address, int type, const char* network,
+                         const listen_options& options, std::error_code& ec, const char** wrong) {
+  host_port parts;
+  *wrong = split(address, &parts);
+  if (*wrong != nullptr) {
+    ec = std::make_error_code(std::errc::invalid_argument);
+    return nullptr;
+  }
+  if (parts.host.empty()) {
+    const endpoint any = endpoint::parse(address, ec);
+    if (ec) {
+      *wrong = "invalid port";
+      return nullptr;
+    }
+    socket_object* o = bind_to(any, type, network, /*v4_too=*/true, options, ec);
+    if (ec != std::errc::address_family_not_supported && ec != std::errc::address_not_available) {
+      return o;
+    }
+    const endpoint v4("0.0.0.0:" + std::string(parts.port));  // no IPv6 here
+    return bind_to(v4, type, network, false, options, ec);
+  }
+  const std::vector<endpoint> found = resolver::lookup(address, ec);
+  if (ec) {
+    return nullptr;
+  }
+  // As Go: IPv4 if the name has one.
+  const endpoint* chosen = &found.front();
+  for (const endpoint& e : found) {
+    if (e.is_v4()) {
+      chosen = &e;
+      break;
+    }
+  }
+  return bind_to(*chosen, type, network, /*v4_too=*/false, options, ec);
+}
+
+}  // namespace
+
+tcp_listener listen(std::string_view address, listen_options options, std::error_code& ec) {
+  const char* wrong = nullptr;
+  return net_access::make<tcp_listener>(
+      listen_at(address, SOCK_STREAM, "tcp", options, ec, &wrong));
+}
+tcp_listener listen(std::string_view address, std::error_code& ec) {
+  return listen(address, listen_options(), ec);
+}
+tcp_listener listen(std::string_view address, listen_options options) {
+  std::error_code ec;
+  const char* wrong = nullptr;
+  socket_object* o = listen_at(address, SOCK_STREAM, "tcp", options, ec, &wrong);
+  if (o == nullptr) {
+    fail("listen", "tcp", address, ec, wrong);
+  }
+  return net_access::make<tcp_listener>(o);
+}
+
+udp_conn listen_udp(std::string_view address, listen_options options, std::error_code& ec) {
+  const char* wrong = nullptr;
+  return net_access::make<udp_conn>(listen_at(address, SOCK_DGRAM, "udp", options, ec, &wrong));
+}
+udp_conn listen_udp(std::string_view address, std::error_code& ec) {
+  return listen_udp(address, listen_options(), ec);
+}
+udp_conn listen_udp(std::string_view address, listen_options options) {
+  std::error_code ec;
+  const char* wrong = nullptr;
+  socket_object* o = listen_at(address, SOCK_DGRAM, "udp", options, ec, &wrong);
+  if (o == nullptr) {
+    fail("listen", "udp", address, ec, wrong);
+  }
+  return net_access::make<udp_conn>(o);
+}
+
+}  // namespace weft::net

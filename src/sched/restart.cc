@@ -1,0 +1,234 @@
+// See restart.h.
+//
+// Problem. sysmon sends its signal to threads that compute (retake.cc), but between its look and the arrival of the
+// signal the goroutine may have entered a system call. Most of these the kernel restarts by itself, since the handler says
+// SA_RESTART. Some it does not, and their callers, who have never heard of weft, take EINTR for a failure.
+//
+//   how the kernel ends it                         what is done about it
+//   to be completed by restart_syscall(2):         that, here in the handler: returning from it (rt_sigreturn)
+//     nanosleep, poll, futex with a time-out         makes the kernel forget when the call was to end
+//   EINTR, and nothing has been done:              made again, by going back to the instruction. select, ppoll and
+//     select, epoll_wait, recv with SO_RCVTIMEO      pselect have noted what is left of their time; that of epoll_wait is
+//                                                    shortened by how long the goroutine was frozen
+//   a part has been written, to a pipe or a        the rest is written, here. Who has never heard of signals
+//     stream that blocks                             expects all of it to be
+//   anything else                                  it stays EINTR
+//
+// A call is recognised by what the thread was about to do: return -EINTR, or less than was asked for, to the instruction
+// after a system call. Which call
+// it was the kernel does not say on x86-64; the number is read from the instruction that loads it, where compilers and
+// libc put it, just before. On aarch64 it is in a register, but there the first argument is lost, so that
+// nothing can be made again.
+//
+// RS1: if a signal of the user's waits as well, EINTR stays: its handler may count on it. Of two that come at
+//      the same time ours may swallow the EINTR of the other; so may, without us, a signal that comes just before the call.
+// RS2: a call is completed here with the user's own signals let through, but not ours: handlers do not pile up.
+//
+// Not under TSan, which may have delayed the signal: the context is not the call's.
+#include "sched/restart.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <iterator>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/atomic.h"  // WEFT_TSAN
+#include "base/readable.h"
+
+namespace weft::rt {
+
+namespace {
+
+using signal_bits = std::uint64_t;  // the kernel's sigset_t
+
+constexpr signal_bits bit(int signal) { return signal_bits{1} << (signal - 1); }
+
+signal_bits masked_in(const ucontext_t& uc) {
+  signal_bits mask;
+  std::memcpy(&mask, &uc.uc_sigmask, sizeof mask);
+  return mask;
+}
+
+// keeps RS1
+bool users_signal_waits(int signal, signal_bits masked) {
+  signal_bits pending = 0;
+  syscall(SYS_rt_sigpending, &pending, sizeof pending);
+  return (pending & ~masked & ~bit(signal)) != 0;
+}
+
+// The user's signals are let through, ours is not. keeps RS2
+class as_the_user {
+ public:
+  as_the_user(int signal, signal_bits masked) {
+    const signal_bits mask = masked | bit(signal);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before_, sizeof mask);
+  }
+  ~as_the_user() { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
+  as_the_user(const as_the_user&) = delete;
+  as_the_user& operator=(const as_the_user&) = delete;
+
+ private:
+  signal_bits before_ = 0;
+};
+
+// What is left of a call that the kernel can complete. Returns as the call would, or -EINTR.
+long complete(int signal, signal_bits masked) {
+  const as_the_user here(signal, masked);
+  const long result = syscall(SYS_restart_syscall);
+  const bool refused = result < 0 && (errno == ENOSYS || errno == EPERM);  // an emulator, a sandbox
+  return refused ? -EINTR : result < 0 ? -errno : result;
+}
+
+bool one_of(long number, const long* first, const long* last) {
+  return std::find(first, last, number) != last;
+}
+
+bool can_be_completed(long number) {
+  static constexpr long kThese[] = {
+#ifdef SYS_poll
+      SYS_poll,
+#endif
+      SYS_nanosleep, SYS_clock_nanosleep, SYS_futex};
+  return one_of(number, std::begin(kThese), std::end(kThese));
+}
+
+#if defined(__x86_64__)
+
+// Which have done nothing if they say EINTR. Not close(2), which has.
+bool can_be_made_again(long number) {
+  static constexpr long kThese[] = {
+      SYS_read,         SYS_write,         SYS_readv,           SYS_writev,     SYS_recvfrom,
+      SYS_recvmsg,      SYS_sendto,        SYS_sendmsg,         SYS_accept,     SYS_accept4,
+      SYS_select,       SYS_pselect6,      SYS_ppoll,           SYS_epoll_wait, SYS_epoll_pwait,
+      SYS_pause,        SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_semop,      SYS_semtimedop,
+      SYS_msgsnd,       SYS_msgrcv,        SYS_io_getevents,
+#ifdef SYS_epoll_pwait2
+      SYS_epoll_pwait2,
+#endif
+  };
+  return one_of(number, std::begin(kThese), std::end(kThese));
+}
+
+constexpr std::size_t kFarthest = 16;  // bytes before the call in which its number may be loaded
+
+// "mov $number, %eax", or -1.
+long number_loaded_before(const unsigned char* call) {
+  constexpr unsigned char kMovEax = 0xb8;
+  for (std::size_t back = 5; back < kFarthest; ++back) {
+    const unsigned char* at = call - back;
+    const bool wider = (at[-1] & 0xf0) == 0x40;  // a prefix: another register
+    if (at[0] == kMovEax && at[2] < 4 && at[3] == 0 && at[4] == 0 && !wider) {
+      return at[1] + at[2] * 256L;
+    }
+  }
+  return -1;
+}
+
+void shorten(long number, greg_t* registers, std::int64_t spent) {
+  const auto ms = static_cast<int>(registers[REG_R10]);
+  if ((number == SYS_epoll_wait || number == SYS_epoll_pwait) && ms > 0) {
+    registers[REG_R10] = std::max<std::int64_t>(0, ms - spent / 1'000'000);
+  }
+}
+
+// To a pipe or a stream socket, which both take all of it, if one waits.
+bool writes_all(int fd, long flags) {
+  struct stat file {};
+  const int mode = fcntl(fd, F_GETFL);
+  if (mode < 0 || (mode & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0 ||
+      fstat(fd, &file) != 0) {
+    return false;
+  }
+  int type = 0;
+  socklen_t size = sizeof type;
+  return S_ISFIFO(file.st_mode) ||
+         (S_ISSOCK(file.st_mode) && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+          type == SOCK_STREAM);
+}
+
+// Of write(2) or sendto(2), of which so much has been done. Returns how much it is in the end.
+long write_rest(int signal, signal_bits masked, long number, const greg_t* registers) {
+  const auto fd = static_cast<int>(registers[REG_RDI]);
+  const long flags = number == SYS_sendto ? registers[REG_R10] : 0;
+  const long wanted = registers[REG_RDX];
+  long done = registers[REG_RAX];
+  if (!writes_all(fd, flags)) return done;
+  const as_the_user here(signal, masked);
+  while (done < wanted) {
+    const long from = registers[REG_RSI] + done;
+    const long more = number == SYS_write ? syscall(SYS_write, fd, from, wanted - done)
+                                          : syscall(SYS_sendto, fd, from, wanted - done, flags,
+                                                    registers[REG_R8], registers[REG_R9]);
+    if (more <= 0) break;  // the next one will say why
+    done += more;
+  }
+  return done;
+}
+
+void resume(int signal, ucontext_t& uc, std::int64_t spent) {
+  greg_t* registers = uc.uc_mcontext.gregs;
+  const auto pc = static_cast<std::uintptr_t>(registers[REG_RIP]);
+  const bool cut_short = registers[REG_RAX] > 0 && registers[REG_RAX] < registers[REG_RDX];
+  if ((registers[REG_RAX] != -EINTR && !cut_short) ||
+      !readable(pc - kFarthest - 3, kFarthest + 3)) {
+    return;
+  }
+  const auto* call = reinterpret_cast<const unsigned char*>(pc) - 2;
+  if (call[0] != 0x0f || call[1] != 0x05 || users_signal_waits(signal, masked_in(uc))) {
+    return;
+  }
+  const long number = number_loaded_before(call);
+  if (cut_short) {
+    if (number == SYS_write || number == SYS_sendto) {
+      registers[REG_RAX] = write_rest(signal, masked_in(uc), number, registers);
+    }
+    return;
+  }
+  const bool until = number == SYS_clock_nanosleep && (registers[REG_RSI] & TIMER_ABSTIME) != 0;
+  if (until || can_be_made_again(number)) {
+    shorten(number, registers, spent);
+    registers[REG_RAX] = number;
+    registers[REG_RIP] -= 2;
+  } else if (can_be_completed(number)) {
+    registers[REG_RAX] = complete(signal, masked_in(uc));
+  }
+}
+
+#elif defined(__aarch64__)
+
+void resume(int signal, ucontext_t& uc, std::int64_t) {
+  mcontext_t& at = uc.uc_mcontext;
+  constexpr std::uint32_t kSvc = 0xd4000001;
+  if (static_cast<long>(at.regs[0]) != -EINTR || !readable(at.pc - 4, 4)) {
+    return;
+  }
+  std::uint32_t instruction;
+  std::memcpy(&instruction, reinterpret_cast<const void*>(at.pc - 4), sizeof instruction);
+  const auto number = static_cast<long>(at.regs[8]);
+  const bool until = number == SYS_clock_nanosleep && (at.regs[1] & TIMER_ABSTIME) != 0;
+  if (instruction == kSvc && can_be_completed(number) && !until &&
+      !users_signal_waits(signal, masked_in(uc))) {
+    at.regs[0] = static_cast<std::uint64_t>(complete(signal, masked_in(uc)));
+  }
+}
+
+#endif
+
+}  // namespace
+
+void resume_interrupted_call(int signal, void* context, std::int64_t spent) noexcept {
+  if constexpr (WEFT_TSAN) return;
+  const int saved = errno;
+  resume(signal, *static_cast<ucontext_t*>(context), spent);
+  errno = saved;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,289 @@
+// Which Ps are taken from whom: sysmon's judgement.
+//
+// A P is looked at again and again while somebody waits and no P is idle. If it has switched since the
+// last look, all is well. If not, the goroutine there is in the runtime (left alone), or in its own code:
+//
+//   it said that it may block           after 20 us its P is taken           runtime::blocking()
+//   its thread's processor time stands  its P is taken; the goroutine does   D3
+//   still, and the kernel calls it        not notice
+//   asleep: it blocks
+//   otherwise it computes               after its slice it is asked to       D2, preempt.cc
+//                                         yield: a flag, then a signal
+//
+// Where somebody has just lost its P because it blocked, the next one is expected to block, too, so that it is looked at
+// as soon as it may have begun: every 20 us for a while if the last one had said so, or after 100 us.
+//
+// No single look is evidence: a thread that the kernel has merely descheduled uses no time, either, but
+// is called running. Two looks 200 us apart suffice while work waits, so that many who block one after
+// the other cost 0.2 ms each.
+//
+// While all Ps switch by themselves, or are idle, the pause grows to 0.9 ms: it is that long, at most, until somebody
+// is looked at for the first time. While all compute, and only those wait who were frozen
+// before, there is nothing to find out but whether one begins to block: 2 ms.
+//
+// A slice is 1 ms if somebody waits who has just become runnable, 10 ms if only those wait who were
+// frozen before. When nobody waits nobody is disturbed.
+//
+// Who blocks loses its P even if nobody waits, in the end: otherwise sysmon would have to look after it for as long as
+// the call takes, in a process that is idle.
+//
+// What becomes of the P, and of the goroutine, is in robbed.cc.
+//
+// Go: runtime/proc.go retake [SM-3], preemptone
+#include <algorithm>
+
+#include "base/fatal.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "sched/preempt.h"
+#include "sched/sched_api.h"
+#include "sched/spawner.h"
+#include "sched/sysmon.h"
+#include "sched/thread_exit.h"
+
+namespace weft::rt {
+
+namespace {
+
+constexpr std::int64_t kBlockedLook = 200'000;  // ns between two looks at a clock that stands still
+constexpr std::int64_t kNextBegins = 100'000;   // … after which a P has gone to another one
+constexpr std::int64_t kAnnouncedLook = 20'000;    // [SM-4]
+constexpr std::int64_t kSlice = 1'000'000;         // while somebody waits
+constexpr std::int64_t kFrozenSlice = 10'000'000;  // … who has had his slices
+constexpr std::int64_t kNotice = 200'000;          // from the flag to the signal
+constexpr std::int64_t kHealthyLook = 900'000;     // while somebody waits, but everybody switches
+constexpr std::int64_t kCalmLook = 2'000'000;      // while all compute, and nobody is in a hurry
+constexpr std::int32_t kAtOnce = 16;
+
+constexpr int kExpectant = 16;  // looks after somebody blocked, in which another one is expected to
+
+// sysmon's own
+constinit std::int64_t healthy_pause = kBlockedLook;
+constinit int expects = 0;        // one who blocks, for so many looks
+constinit int expects_calls = 0;  // … and says so
+
+// What waits for a P.
+struct demand {
+  std::uint32_t fresh = 0;     // runnable, on any M
+  std::uint32_t returned = 0;  // on their own Ms, after a call
+  bool frozen = false;         // … or for whichever reason
+  bool timer = false;          // due
+  bool stop = false;           // the world
+  bool urgent() const { return fresh != 0 || returned != 0 || timer || stop; }
+  bool any() const { return urgent() || frozen; }
+};
+
+demand demand_locked(std::int64_t now) WEFT_REQUIRES(sched.lock) {
+  demand d;
+  d.frozen = sched.runq.has_frozen();
+  d.stop = sched.gate.closed();
+  d.timer = earliest_timer() <= now;
+  d.fresh = sched.runq.free();
+  d.returned = sched.runq.returned();
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    const auto& queue = sched.p(i)->runq;
+    d.fresh += queue.empty() ? 0 : std::max<std::uint32_t>(queue.size(), 1);
+  }
+  return d;
+}
+
+// In exit(): nobody is to run any more, and who does is stopped by other means (freeze.cc).
+bool frozen_for_good() WEFT_REQUIRES(sched.lock) {
+  return sched.gate.closed() && process_is_exiting();
+}
+
+// A P whose goroutine has not given it up since the last look.
+struct stale {
+  P* pp;
+  M* mp;
+  int tid;
+  std::uint32_t tick;
+};
+
+bool older(const stale& a, const stale& b) { return a.pp->watch.since < b.pp->watch.since; }
+
+// Notes what has changed; collects those who have had their slice for longest, oldest first. *same counts those that have not switched.
+std::int32_t stale_ps_locked(stale* out, std::int64_t now, std::int32_t* same)
+    WEFT_REQUIRES(sched.lock) {
+  std::int32_t n = 0;
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    P* pp = sched.p(i);
+    // order: PM1 acquire: sees the M set up; pairs with acquire_p()
+    M* mp = pp->m.load(WEFT_ORDER(PM1, acquire));
+    if (!is_running(pp) || mp == nullptr) {
+      pp->watch.cpu = -1;
+      continue;
+    }
+    const std::uint32_t tick = slice_of(pp);
+    p_watch& w = pp->watch;
+    if (tick != w.tick || w.since == 0) {
+      // order: SB0 relaxed, a time
+      const std::int64_t began = pp->slice_began.load(WEFT_ORDER(SB0, relaxed));
+      w = {.tick = tick, .since = began > w.since && began < now ? began : now};
+    } else {
+      ++*same;
+    }
+    const stale it{pp, mp, mp->tid, tick};
+    if (n < kAtOnce) {
+      out[n++] = it;
+    } else if (stale* youngest = std::max_element(out, out + n, older); older(it, *youngest)) {
+      *youngest = it;
+    }
+  }
+  std::sort(out, out + n, older);
+  return n;
+}
+
+}  // namespace
+
+namespace {
+
+enum class verdict { unknown, blocks, computes };
+
+verdict judge(const stale& s, std::int64_t now) {
+  p_watch& w = s.pp->watch;
+  // order: relaxed, a hint; rob() makes sure
+  const std::uint32_t call = s.mp->calls.load(WEFT_ORDER(IC0, relaxed));
+  if (call % 2 != 0 && call == w.call) {
+    return now - w.call_when >= kAnnouncedLook ? verdict::blocks : verdict::unknown;
+  }
+  w.call = call;
+  w.call_when = now;
+  if (w.cpu >= 0 && now - w.cpu_when < kBlockedLook) {
+    return verdict::unknown;
+  }
+  const long long cpu = task_cpu_time(s.tid);
+  if (w.cpu < 0 || cpu < 0) {
+    w.cpu = cpu;
+    w.cpu_when = now;
+    return verdict::unknown;
+  }
+  const bool still = cpu == w.cpu;
+  w.cpu = cpu;
+  w.cpu_when = now;
+  if (!still) {
+    return verdict::computes;
+  }
+  return is_in_a_call(s.tid) ? verdict::blocks : verdict::computes;
+}
+
+// Where the signal goes, if it is still at it; or 0.
+int thread_of(const stale& s) {
+  const scoped_lock held(sched.lock);
+  // order: PM1 acquire: sees its tid; pairs with acquire_p()
+  const bool same = s.pp->m.load(WEFT_ORDER(PM1, acquire)) == s.mp && is_running(s.pp) &&
+                    slice_of(s.pp) == s.tick;
+  return same ? thread_to_signal(s.mp) : 0;
+}
+
+// True: it was asked, by whatever means.
+bool ask(const stale& s, std::int64_t slice, std::int64_t now) {
+  p_watch& w = s.pp->watch;
+  if (now - w.since < slice - kNotice) {
+    return false;
+  }
+  // order: SB0 relaxed, compared only
+  const bool deaf = s.pp->deaf_slice.load(WEFT_ORDER(SB0, relaxed)) == s.tick;
+  const bool by_signal = deaf || (w.asked && now - w.since >= slice);
+  w.asked = true;
+  if (by_signal && is_in_a_call(s.tid)) {
+    return false;  // it has used its time and then begun to wait: the next look will tell
+  }
+  ask_to_yield(s.mp, by_signal ? thread_of(s) : 0);
+  return by_signal;
+}
+
+// Nobody waits. Their Ps become idle, so that sysmon can sleep.
+void rob_the_blocked(const stale* found, std::int32_t n, std::int64_t now) {
+  for (std::int32_t i = 0; i < n; ++i) {
+    const stale& s = found[i];
+    if (s.mp->border.outside() && judge(s, now) == verdict::blocks) {
+      static_cast<void>(rob(s.pp, s.mp, s.tick, 0, false));
+    }
+  }
+}
+
+// All compute, and only the frozen wait: until somebody's slice is over.
+std::int64_t calm_pause(const stale* found, std::int32_t n, std::int64_t now, std::int64_t next) {
+  std::int64_t until = next;
+  for (std::int32_t i = 0; i < n; ++i) {
+    until = std::min(until, found[i].pp->watch.since + kFrozenSlice - kNotice);
+  }
+  // Long enough that sysmon can be woken from it, or short.
+  return until - now < kCalmLook ? kBlockedLook : kCalmLook;
+}
+
+}  // namespace
+
+bool somebody_waits(std::int64_t now) noexcept {
+  const scoped_lock held(sched.lock);
+  return !frozen_for_good() && !crashing() && demand_locked(now).urgent() && sched.idle.idle() == 0;
+}
+
+std::int64_t retake(std::int64_t now) noexcept {
+  stale found[kAtOnce];
+  sched.lock.lock();
+  if (frozen_for_good() || crashing()) {
+    sched.lock.unlock();
+    return kNever;
+  }
+  std::int32_t same = 0;
+  const std::int32_t n = stale_ps_locked(found, now, &same);
+  const demand d = demand_locked(now);
+  const bool idle_ps = sched.idle.idle() > 0 && !d.stop;
+  const bool robbed = sched.robbed_ms != nullptr;
+  const std::int64_t next = earliest_timer();
+  if (sched.idle_ms == nullptr && !idle_ps && same > 0 &&
+      (d.timer || (d.fresh != 0 && sched.frozen_ms < most_frozen()))) {
+    request_spare_ms_locked(1);  // somebody will be frozen for them, and they need an M
+  }
+  sched.lock.unlock();
+  if (robbed) {
+    freeze_robbed(now);
+  }
+  expects -= expects > 0 ? 1 : 0;
+  expects_calls -= expects_calls > 0 ? 1 : 0;
+  healthy_pause =
+      same == 0 && expects == 0 ? std::min(2 * healthy_pause, kHealthyLook) : kBlockedLook;
+  if (!d.any() || idle_ps) {
+    rob_the_blocked(found, n, now);
+    return std::max<std::int64_t>(next == kNever ? kNever : next - now, healthy_pause);
+  }
+  // Those who have been waiting least are served first, by those who have computed longest.
+  std::uint32_t urgent = d.fresh + d.returned + (d.timer ? 1 : 0);
+  bool announced = false;
+  bool calm = !d.urgent() && !robbed;
+  for (std::int32_t i = 0; i < n && (urgent > 0 || d.frozen || d.stop); ++i) {
+    const std::int64_t slice = d.stop ? 0 : urgent > 0 ? kSlice : kFrozenSlice;
+    bool served = false;
+    announced |= found[i].mp->in_call();
+    if (!found[i].mp->border.outside()) {
+      calm = false;
+      continue;
+    }
+    const verdict v = judge(found[i], now);
+    calm &= v == verdict::computes;
+    switch (v) {
+      case verdict::unknown: break;
+      case verdict::blocks: {
+        const bool says_so = found[i].mp->in_call();
+        served = rob(found[i].pp, found[i].mp, found[i].tick, static_cast<std::int32_t>(d.fresh),
+                     d.frozen && task_waits_for_lock(found[i].tid));
+        expects = served ? kExpectant : expects;
+        expects_calls = served && says_so ? kExpectant : expects_calls;
+        break;
+      }
+      case verdict::computes: served = ask(found[i], slice, now); break;
+    }
+    urgent -= served && urgent > 0 ? 1 : 0;
+  }
+  if (calm) {
+    return calm_pause(found, n, now, next);
+  }
+  if (expects_calls != 0 || (announced && same != 0)) {
+    return kAnnouncedLook;
+  }
+  return expects == kExpectant ? kNextBegins : healthy_pause;
+}
+
+}  // namespace weft::rt

@@ -1,0 +1,147 @@
+// sysmon: a thread without a P that looks after those who have one.
+//
+// It takes Ps from goroutines that block without saying so, and from those that compute while others
+// wait (retake.cc). That is all it decides; it runs no goroutine and fires no timer. It never waits for
+// anybody but for an instant at sched.lock, and calls nothing that takes a lock of libc: one of the frozen
+// goroutines might hold it (preempt.cc, PE2).
+//
+// How it sleeps
+//   somebody waits, and no P is idle     20 us to 1 ms, as retake() says; 2 ms if only those wait who were
+//                                        frozen before, unless somebody else makes work visible
+//   nobody waits                         until the next timer, 10 ms at most; whoever makes work visible
+//                                        and finds no idle P wakes it
+//   every P is idle, for a while         until a P is taken from the idle list. As many as there are Ps may be
+//                                        in calls that block: should all of them compute, no Ps are
+//                                        taken away from anybody
+//
+// Whoever makes work visible while it sleeps for long wakes it: gmp/long_sleep.h.
+//
+// Go: runtime/proc.go sysmon [SM-1], [SM-2]
+#include "sched/sysmon.h"
+
+#include <algorithm>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/debug_vars.h"
+#include "os/clock.h"
+#include "os/test_hooks.h"
+#include "sched/diagnostics.h"
+#include "sched/freeze.h"
+#include "sched/max_procs.h"
+#include "sched/netpoll.h"
+#include "sched/scavenger.h"
+#include "sched/sched_api.h"
+
+namespace weft::rt {
+
+constinit long_sleep sysmon_rest;
+
+namespace {
+
+constexpr std::int64_t kLongest = 10'000'000;        // ns; [SM-1]
+constexpr std::int64_t kShort = 1'000'000;           // below, nobody needs to wake it
+constexpr std::int64_t kScavenging = 1'000'000'000;  // ns
+constexpr int kIdleRounds = 5;  // of the longest sleep, before it sleeps for good
+
+// … and those without a P are few enough to be left alone, whatever they do. keeps gomaxprocs a bound
+bool all_idle() WEFT_REQUIRES(sched.lock) {
+  return sched.idle.idle() == sched.proc_count() && sched.robbed_count <= sched.proc_count();
+}
+
+void sleep_short(std::int64_t ns) {
+  timespec pause{0, static_cast<long>(ns)};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+}
+
+// Until somebody takes a P, or `until`. False: it must go on looking.
+bool sleep_deep(std::int64_t until) {
+  {
+    const scoped_lock held(sched.lock);
+    if (!all_idle() || sched.gate.closed()) {
+      return false;
+    }
+    sysmon_rest.begin();  // whoever takes a P does so under this lock
+  }
+  if (until == kNever) {
+    sysmon_rest.sleep();
+  } else {
+    sysmon_rest.sleep_for(std::max<std::int64_t>(until - nanotime(), 1));
+  }
+  sysmon_rest.end();
+  return true;
+}
+
+void sleep_until_work(std::int64_t ns) {
+  sysmon_rest.begin();
+  if (!somebody_waits(nanotime())) {
+    sysmon_rest.sleep_for(ns);
+  }
+  sysmon_rest.end();
+}
+
+constinit atomic<int> sysmon_tid{0};
+
+// The kernel (Linux >= 6.12) serves those first who run for a short time only: otherwise sysmon may have
+// to wait until the slice of a goroutine that computes is over, which is some milliseconds. A kernel that
+// knows nothing of it does nothing, and one that forbids it changes nothing.
+void ask_for_short_slices() {
+  struct {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 &&
+      attributes.policy == SCHED_OTHER) {
+    attributes.runtime = 100'000;  // ns, the least it takes
+    syscall(SYS_sched_setattr, 0, &attributes, 0);
+  }
+}
+
+void* sysmon_main(void*) {
+  sysmon_tid.store(gettid(), WEFT_ORDER(SY0, relaxed));  // order: relaxed, for itself
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);          // ns
+  ask_for_short_slices();
+  int idle_rounds = 0;
+  std::int64_t next_scavenging =
+      nanotime() + kScavenging;  // there is nothing to return at the beginning
+  for (;;) {
+    guard_exit_if_asked();
+    const std::int64_t now = nanotime();
+    note_time(now);
+    update_default_procs(now);
+    netpoll_backstop(now);  // [SM-5]
+    schedtrace_tick(now);
+    if (now >= next_scavenging) {
+      scavenger_tick(now);
+      next_scavenging = now + kScavenging;
+    }
+    const std::int64_t pause = retake(now);
+    if (pause < kShort) {
+      idle_rounds = 0;
+      sleep_short(pause);
+      continue;
+    }
+    const bool quiet = debug_vars.schedtrace == 0 && sched.idle.idle() == sched.proc_count() &&
+                       ++idle_rounds > kIdleRounds;
+    // What is left to do: otherwise it would stay.
+    if (!quiet || !sleep_deep(scavenger_tick(now))) {
+      sleep_until_work(pause < kLongest ? pause : kLongest);
+    }
+  }
+}
+
+}  // namespace
+
+void start_sysmon() { create_or_die(sysmon_main, nullptr); }
+
+bool is_sysmon() noexcept {
+  return sysmon_tid.load(WEFT_ORDER(SY0, relaxed)) == gettid();  // order: relaxed, its own store
+}
+
+}  // namespace weft::rt

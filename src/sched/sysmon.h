@@ -1,0 +1,53 @@
+// The thread that watches all others: sysmon.
+#pragma once
+
+#include "base/annotations.h"
+#include "gmp/long_sleep.h"
+#include "gmp/sched.h"
+
+namespace weft::rt {
+
+// With the first M.
+void start_sysmon();
+
+// Something has happened that it may have to look at, and it may be asleep: a P was taken from the idle
+// list, work waits while no P is idle, the world stops. Cheap if it is awake.
+inline void wake_sysmon() noexcept;
+
+// The calling thread is it.
+bool is_sysmon() noexcept;
+
+// retake.cc -----------------------------------------------------------------------------------
+// Looks at every P and every robbed M. The time until it should look again.
+std::int64_t retake(std::int64_t now) noexcept;
+// Work waits, and no P is idle. Not counting those who were frozen before: they are in no hurry.
+bool somebody_waits(std::int64_t now) noexcept;
+
+// robbed.cc -----------------------------------------------------------------------------------
+bool is_running(const P* pp);
+// By what the kernel says now. A signal would end its call (restart.cc).
+bool is_in_a_call(int tid);
+// Takes pp from mp if the goroutine there is still in its own code, in the slice `tick`, and hands it on. `fresh`
+// goroutines wait; for_lock: it may wait for what a frozen goroutine holds.
+bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock);
+// Those who compute without a P; some of them at each look.
+void freeze_robbed(std::int64_t now);
+// mp is in the user's code without a P; or it is back in the runtime, or frozen.
+void list_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
+void forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
+
+extern constinit long_sleep sysmon_rest;
+#ifdef WEFT_MODEL  // there is none in models of the scheduler; its sleep has its own
+inline void wake_sysmon() noexcept {}
+inline void wake_sysmon_for_work() noexcept {}
+#else
+inline void wake_sysmon() noexcept { sysmon_rest.wake(); }
+// After a full fence. Where a P is idle somebody else sees to it.
+inline void wake_sysmon_for_work() noexcept {
+  if (sysmon_rest.asleep() && sched.idle.idle() == 0) [[unlikely]] {
+    wake_sysmon();
+  }
+}
+#endif
+
+}  // namespace weft::rt

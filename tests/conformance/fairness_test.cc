@@ -1,0 +1,351 @@
+// Nobody starves: goroutines that compute, that call without parking, that make short system calls, that hand a token to
+// and fro, beside each other on few Ps. Go: runtime/proc_test.go
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "support/fixture.h"
+#include "support/preemptions.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weft::test::scaled;
+using weft::test::test_clock;
+
+class Fairness : public weft::test::runtime_test {
+ protected:
+  template <class F>
+  static void on_procs(int procs, F f) {
+    weft::run(f, {.max_procs = procs});
+  }
+};
+
+[[gnu::noinline]] unsigned called_often(unsigned x) {
+  asm volatile("");
+  return x + 1;
+}
+
+// Go: TestPreemption. Two that take turns by a shared variable, and do nothing but call.
+TEST_F(Fairness, TwoTakeTurns) {
+  for (const int procs : {1, 2}) {
+    on_procs(procs, [] {
+      const unsigned turns = scaled(8u, 4u);
+      std::atomic<unsigned> x{0};
+      weft::wait_group ended;
+      for (unsigned i = 0; i < 2; ++i) {
+        ended.go([&, i] {
+          for (unsigned n = 0; n < turns; ++n) {
+            unsigned calls = 0;
+            while (x.load(std::memory_order_relaxed) % 2 != i) calls = called_often(calls);
+            ++x;
+          }
+        });
+      }
+      ended.wait();
+      EXPECT_EQ(x, 2 * turns);
+    });
+  }
+}
+
+// Go: TestPreemptionGC
+TEST_F(Fairness, TheWorldStopsBesideThoseWhoCall) {
+  on_procs(4, [] {
+    std::atomic<bool> stop{false};
+    weft::wait_group ended;
+    for (int i = 0; i < 4; ++i) {
+      ended.go([&] {
+        unsigned calls = 0;
+        while (!stop.load(std::memory_order_relaxed)) calls = called_often(calls);
+      });
+    }
+    for (int i = 0; i < 5; ++i) weft::runtime::stop_the_world([] {});
+    stop = true;
+    ended.wait();
+  });
+}
+
+// Go: TestAsyncPreempt. A loop with calls to nothing of ours, one without a frame, an empty one: all three.
+void loop_without_calls(const std::atomic<bool>& stop) {
+  volatile int sum = 0;
+  while (!stop.load(std::memory_order_relaxed)) sum = sum + 1;
+}
+#if defined(__x86_64__)
+[[gnu::naked, gnu::noinline]] void loop_without_frame(const std::atomic<bool>&) {
+  asm volatile("1: cmpb $0, (%rdi)\n je 1b\n ret");
+}
+#else
+[[gnu::noinline]] void loop_without_frame(const std::atomic<bool>& stop) {
+  while (!stop.load(std::memory_order_relaxed)) {
+  }
+}
+#endif
+[[gnu::noinline]] void empty_loop(const std::atomic<bool>& stop) {
+  while (!stop.load(std::memory_order_relaxed)) asm volatile("");
+}
+
+TEST_F(Fairness, AnyLoopIsInterrupted) {
+  for (auto* loop : {loop_without_calls, loop_without_frame, empty_loop}) {
+    if (WEFT_TEST_TSAN && loop == loop_without_frame) continue;  // where TSan delivers no signal
+    on_procs(1, [&] {
+      std::atomic<bool> stop{false};
+      weft::wait_group ended;
+      ended.go([&] { loop(stop); });
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: the loop runs meanwhile, and must be stopped
+      stop = true;
+      ended.wait();
+    });
+  }
+}
+
+// Go: TestGCFairness. Endless short system calls on one P do not keep a sleeper from waking.
+TEST_F(Fairness, ShortSystemCalls) {
+  on_procs(1, [] {
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    std::atomic<bool> stop{false};
+    weft::wait_group ended;
+    for (int i = 0; i < 2; ++i) {
+      ended.go([&] {
+        while (!stop.load(std::memory_order_relaxed)) EXPECT_EQ(write(null, ".", 1), 1);
+      });
+    }
+    weft::this_thread::sleep_for(10ms);  // sleep-ok: what is tested
+    stop = true;
+    ended.wait();
+    close(null);
+  });
+}
+
+// Go: TestGCFairness2. Three who allocate all run soon.
+TEST_F(Fairness, ThreeWhoAllocate) {
+  on_procs(1, [] {
+    std::atomic<bool> stop{false};
+    std::atomic<int> ran[3] = {};
+    weft::wait_group ended;
+    for (auto& mine : ran) {
+      ended.go([&] {
+        std::vector<std::string> kept(16);
+        for (std::size_t n = 0; !stop.load(std::memory_order_relaxed); ++n) {
+          kept[n % 16] = std::string(1024, 'x');
+          mine.store(1, std::memory_order_relaxed);
+        }
+      });
+    }
+    EXPECT_TRUE(weft::test::eventually([&] { return ran[0] + ran[1] + ran[2] == 3; }));
+    stop = true;
+    ended.wait();
+  });
+}
+
+// Go: TestPingPongHog. Two who hand a token to and fro share a time slice, and so do two who compute between hand-overs:
+// neither pair gets much more than the other.
+TEST_F(Fairness, TokenBesideHogs) {
+  on_procs(1, [] {
+    std::atomic<bool> stop{false};
+    std::uint64_t hog_count = 0, light_count = 0;  // each by a pair that takes turns
+    weft::wait_group ended;
+    const auto pair = [&](std::uint64_t& count, int work) {
+      const weft::chan<int> there, back;
+      ended.go([&, there, back, work] {
+        while (!stop.load(std::memory_order_relaxed)) {
+          for (int n = 0; n < work; ++n) asm volatile("");
+          ++count;
+          there.send(0);
+          if (!back.recv()) break;
+        }
+        there.close();
+      });
+      ended.go([there, back, work] {
+        while (there.recv()) {
+          for (int n = 0; n < work; ++n) asm volatile("");
+          if (!back.try_send(0)) back.send(0);
+        }
+        back.close();
+      });
+    };
+    constexpr int kWork = 50'000;
+    pair(hog_count, kWork);
+    pair(light_count, 10);
+    const auto until = test_clock::now() + 100ms;
+    while (test_clock::now() < until)
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: a look now and then
+    stop = true;
+    ended.wait();
+    EXPECT_GT(hog_count, 0u);
+    EXPECT_GT(20 * light_count, hog_count) << "the light pair starves beside the hogs";
+  });
+}
+
+// Go: TestPreemptionAfterSyscall. Short calls that announce themselves move the P to and fro; who makes them is preempted
+// all the same.
+TEST_F(Fairness, AfterShortBlockingCalls) {
+  for (const auto delay : {10us, 100us, 1000us}) {
+    on_procs(2, [&] {
+      std::atomic<int> ended_early{0};
+      weft::wait_group ended;
+      for (int i = 0; i < 8; ++i) {
+        ended.go([&] {
+          for (const auto until = test_clock::now() + 20ms; test_clock::now() < until;) {
+            weft::runtime::blocking([&] {
+              const auto enough = test_clock::now() + delay;
+              while (test_clock::now() < enough) {
+              }
+            });
+          }
+          ++ended_early;
+        });
+      }
+      ended.wait();
+      EXPECT_EQ(ended_early, 8);
+    });
+  }
+}
+
+// Go: TestTraceSTW. Who computes when the world stops goes on where it was: here always, since it is never moved.
+TEST_F(Fairness, GoesOnWhereItWas) {
+  on_procs(4, [] {
+    std::atomic<bool> stop{false};
+    std::atomic<int> running{0}, moved{0};
+    weft::wait_group ended;
+    for (int i = 0; i < 2; ++i) {
+      ended.go([&] {
+        const long thread = syscall(SYS_gettid);
+        ++running;
+        while (!stop.load(std::memory_order_relaxed)) {
+          if (syscall(SYS_gettid) != thread) ++moved;
+        }
+      });
+    }
+    while (running < 2) weft::gosched();
+    for (int i = 0; i < 20; ++i) weft::runtime::stop_the_world([] {});
+    stop = true;
+    ended.wait();
+    EXPECT_EQ(moved, 0);
+  });
+}
+
+// Go: TestCgoCallbackGC. Threads of a library call in, with deep stacks, while the world stops all the time.
+[[gnu::noinline]] int deep(int depth, const weft::chan<int>& c) {
+  volatile char room[256];
+  room[0] = static_cast<char>(depth);
+  if (depth == 0) {
+    c.send(1);
+    return *c.recv();
+  }
+  return deep(depth - 1, c) + (room[0] == static_cast<char>(depth) ? 0 : 1);
+}
+
+TEST_F(Fairness, CallbacksWhileTheWorldStops) {
+  on_procs(2, [] {
+    std::atomic<bool> over{false};
+    weft::wait_group stopper;
+    stopper.go([&] {
+      while (!over) {
+        weft::runtime::stop_the_world([] {});
+        weft::gosched();
+      }
+    });
+    std::vector<std::thread> library;
+    std::atomic<int> right{0};
+    const int rounds = scaled(2000, 20);
+    for (int t = 0; t < 4; ++t) {
+      library.emplace_back([&] {
+        const weft::chan<int> c(1);
+        for (int n = 0; n < rounds; ++n) right += deep(20, c);
+      });
+    }
+    for (auto& t : library) t.join();  // blocks the thread, unannounced
+    over = true;
+    stopper.wait();
+    EXPECT_EQ(right, 4 * rounds);
+  });
+}
+
+// X4: after a deep sleep of sysmon news of a descriptor starts somebody who computes: others run all the same.
+TEST_F(Fairness, SysmonWakesFromItsDeepSleep) {
+  on_procs(1, [] {
+    auto [r, w] = weft::io::pipe();
+    std::atomic<bool> stop{false};
+    std::atomic<int> others{0};
+    weft::wait_group ended;
+    ended.go([&, reader = &r] {
+      char byte;
+      EXPECT_EQ(reader->read_some(weft::mutable_buffer(&byte, 1)), 1u);
+      ended.go([&] {
+        ++others;
+        stop = true;
+      });
+      while (!stop.load(std::memory_order_relaxed)) {
+      }
+    });
+    const int fd = w.native_handle();
+    std::thread writer([fd] {
+      // Five rounds of ten milliseconds until it sleeps for good.
+      std::this_thread::sleep_for(120ms);  // sleep-ok: so that sysmon is asleep, as a rule
+      EXPECT_EQ(write(fd, "x", 1), 1);
+    });
+    ended.wait();
+    writer.join();
+    EXPECT_EQ(others, 1);
+  });
+}
+
+// X5: all Ps go idle while news of descriptors arrives, again and again: none is lost.
+TEST_F(Fairness, NewsWhileEverybodyGoesIdle) {
+  for (const int procs : {2, 4}) {
+    on_procs(procs, [] {
+      auto [r, w] = weft::io::pipe();
+      auto [back_r, back_w] = weft::io::pipe();
+      const int there = w.native_handle(), back = back_r.native_handle();
+      const int rounds = scaled(300, 20);
+      std::thread partner([&] {
+        char byte = 'x';
+        for (int i = 0; i < rounds; ++i) {
+          if (write(there, &byte, 1) != 1) break;
+          while (read(back, &byte, 1) != 1 && errno == EAGAIN) sched_yield();
+        }
+      });
+      weft::wait_group ended;
+      ended.go([&, reader = &r, writer = &back_w] {
+        char byte;
+        for (int i = 0; i < rounds; ++i) {
+          EXPECT_EQ(reader->read_some(weft::mutable_buffer(&byte, 1)), 1u);
+          weft::thread([] {}).join();  // wakes another P, which goes idle again
+          EXPECT_EQ(writer->write_some(weft::const_buffer(&byte, 1)), 1u);
+        }
+      });
+      ended.wait();
+      partner.join();
+    });
+  }
+}
+
+// Nobody is interrupted in such a scope, and whoever waits is served at its end.
+TEST_F(Fairness, NoPreemptScope) {
+  on_procs(1, [] {
+    std::atomic<bool> other_ran{false};
+    weft::wait_group ended;
+    ended.go([&] { other_ran = true; });
+    {
+      const weft::no_preempt scope;
+      const weft::no_preempt nested;
+      for (const auto until = test_clock::now() + 30ms; test_clock::now() < until;) {
+      }
+      EXPECT_FALSE(other_ran);
+    }
+    while (!other_ran.load(std::memory_order_relaxed)) {
+    }
+    ended.wait();
+  });
+}
+
+}  // namespace

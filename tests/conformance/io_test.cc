@@ -1,0 +1,209 @@
+// Pipes and descriptors of others. [FD-1], [FD-4], [FD-7]
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <thread>
+#include <unistd.h>
+
+#include <weft/chan.h>
+#include <weft/context.h>
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+#include <weft/wait_group.h>
+
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::clock;
+using weft::test::scaled;
+namespace io = weft::io;
+
+class Io : public weft::test::over_procs {};
+
+// 232
+TEST_P(Io, PipesCarryBytesUntilTheEnd) {
+  run([&] {
+    auto [r, w] = io::pipe();
+    const std::size_t total = static_cast<std::size_t>(scaled(1'000'000, 100'000));
+    weft::thread writes([&, &w = w] {
+      for (std::size_t at = 0; at < total;) {
+        const std::size_t n = std::min<std::size_t>(at % 5000 + 1, total - at);
+        w.write_all(weft::test::pattern_string(1, at, n));
+        at += n;
+      }
+      w.close();
+    });
+    std::string buffer(3000, '\0');
+    std::size_t at = 0;
+    while (const std::size_t n = r.read_some(buffer)) {
+      ASSERT_EQ(buffer.substr(0, n), weft::test::pattern_string(1, at, n));
+      at += n;
+    }
+    EXPECT_EQ(at, total);
+    writes.join();
+  });
+}
+
+// 232
+TEST_P(Io, ClosingEndsBlockedReadsAndWrites) {
+  run([&] {
+    for (int i = 0; i < scaled(50, 5); ++i) {
+      auto [r, w] = io::pipe();
+      weft::chan<std::error_code> ended(2);
+      weft::go([&, &r = r] {
+        char buffer[10];
+        std::error_code ec;
+        r.read_some(buffer, ec);
+        ended.send(ec);
+      });
+      weft::gosched();
+      r.close();
+      EXPECT_EQ(ended.recv(), make_error_code(weft::errc::closed));
+      std::error_code ec;
+      w.write_all("x", ec);  // 233: an error, no signal
+      EXPECT_EQ(ec, std::errc::broken_pipe);
+    }
+  });
+}
+
+TEST_P(Io, PipeDeadlines) {
+  run([&] {
+    auto [r, w] = io::pipe();
+    std::error_code ec;
+    char buffer[10];
+    r.set_read_deadline(clock::now() + 2ms);
+    r.read_some(buffer, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    const std::string much(1 << 20, 'x');
+    w.set_write_deadline(clock::now() + 2ms);
+    EXPECT_LT(w.write_all(much, ec), much.size());
+    EXPECT_EQ(ec, std::errc::timed_out);
+  });
+}
+
+// 234
+TEST_P(Io, RegularFilesCannotBePolled) {
+  run([&] {
+    FILE* f = std::tmpfile();
+    std::error_code ec;
+    io::poll_fd p(fileno(f), ec);
+    EXPECT_EQ(ec, weft::errc::not_pollable);
+    io::pipe_reader::adopt(fileno(f), ec);
+    EXPECT_EQ(ec, weft::errc::not_pollable);
+    EXPECT_EQ(fcntl(fileno(f), F_GETFL) & O_NONBLOCK, 0);  // as it was
+    EXPECT_THROW(io::poll_fd(-1), std::system_error);
+    std::fclose(f);
+  });
+}
+
+TEST_P(Io, DescriptorsOfOthers) {
+  run([&] {
+    const int event = eventfd(0, EFD_CLOEXEC);
+    io::poll_fd p(event);
+    p.wait_writable();
+    weft::thread waits([&] { p.wait_readable(); });
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(event, &one, sizeof one), 8);
+    waits.join();
+    p.wait_readable();  // it still is
+    std::uint64_t value = 0;
+    ASSERT_EQ(::read(event, &value, sizeof value), 8);
+    std::error_code ec;
+    p.wait_readable(clock::now() + 2ms, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    weft::thread cancelled([&, &ctx = ctx] {
+      std::error_code e;
+      p.wait_readable(ctx, e);
+      EXPECT_EQ(e, std::errc::operation_canceled);
+    });
+    weft::gosched();
+    cancel();
+    cancelled.join();
+    io::poll_fd again(event);  // a second one for the same descriptor
+    ASSERT_EQ(::write(event, &one, sizeof one), 8);
+    again.wait_readable();
+    p.wait_readable();
+    p.close();
+    EXPECT_EQ(fcntl(event, F_GETFL) & O_NONBLOCK, 0);  // borrowed, and left alone
+    ::close(event);
+  });
+}
+
+[[gnu::noinline]] void use_the_frames_again() {
+  volatile char deep[3000];
+  for (volatile char& c : deep) c = 1;
+}
+
+// Its time comes before it waits, while it begins to, or later: in each case nobody uses its frames afterwards.
+TEST_P(Io, ShortTimes) {
+  run([&] {
+    const int event = eventfd(0, EFD_CLOEXEC);
+    io::poll_fd p(event);
+    for (int i = 0; i < scaled(1000, 200); ++i) {
+      std::error_code ec;
+      p.wait_readable(clock::now() + i % 50 * 1us, ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      use_the_frames_again();
+    }
+    ::close(event);
+  });
+}
+
+TEST_P(Io, TimersOfTheKernel) {
+  run([&] {
+    const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    itimerspec t{};
+    t.it_value.tv_nsec = 2'000'000;
+    const auto begin = clock::now();
+    ASSERT_EQ(timerfd_settime(fd, 0, &t, nullptr), 0);
+    io::poll_fd p(fd);
+    p.wait_readable();
+    EXPECT_GE(clock::now() - begin, 2ms);
+    ::close(fd);
+  });
+}
+
+// [DD-4]: while somebody waits for a descriptor nobody is dead. The writer is another process.
+TEST_P(Io, WaitingForADescriptorIsNoDeadlock) {
+  FILE* other = popen("read line < /dev/null; sleep 0.05; echo x", "r");
+  run([&] {
+    io::poll_fd p(fileno(other));
+    p.wait_readable();
+  });
+  EXPECT_EQ(std::fgetc(other), 'x');
+  pclose(other);
+}
+
+// A P that is never idle does not keep those who wait for descriptors waiting.
+TEST_P(Io, NobodyStarvesBesideThoseWhoYield) {
+  run([&] {
+    auto [r, w] = io::pipe();
+    std::atomic<bool> got{false};
+    weft::thread reads([&, &r = r] {
+      char c[1];
+      r.read_full(c);
+      got = true;
+    });
+    weft::gosched();
+    w.write_all("x");
+    weft::thread other([&] {
+      while (!got) weft::gosched();
+    });
+    while (!got) weft::gosched();
+    reads.join();
+    other.join();
+  });
+}
+
+}  // namespace

@@ -1,0 +1,199 @@
+// runtime::metrics(): Go's names, and numbers that tell the truth.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "support/patience.h"
+
+namespace {
+
+using weft::runtime::metric;
+
+metric find(std::string_view name) {
+  for (const metric& m : weft::runtime::metrics()) {
+    if (m.name == name) return m;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return {};
+}
+std::uint64_t count(std::string_view name) { return find(name).count; }
+std::uint64_t samples(std::string_view name) {
+  const metric m = find(name);
+  return std::accumulate(m.counts.begin(), m.counts.end(), std::uint64_t{0});
+}
+
+TEST(Metrics, NamesAreGosAndSorted) {
+  std::vector<std::string> names;
+  for (const metric& m : weft::runtime::metrics()) {
+    names.emplace_back(m.name);
+    EXPECT_FALSE(m.description.empty()) << m.name;
+  }
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const char* expected :
+       {"/sched/gomaxprocs:threads", "/sched/goroutines:goroutines",
+        "/sched/goroutines/running:goroutines", "/sched/goroutines/runnable:goroutines",
+        "/sched/goroutines/not-in-go:goroutines", "/sched/goroutines/waiting:goroutines",
+        "/sched/goroutines-created:goroutines", "/sched/threads/total:threads",
+        "/sched/latencies:seconds", "/sched/pauses/stopping/gc:seconds",
+        "/sched/pauses/stopping/other:seconds", "/sched/pauses/total/gc:seconds",
+        "/sched/pauses/total/other:seconds", "/sync/mutex/wait/total:seconds",
+        "/cpu/classes/idle:cpu-seconds", "/weft/sched/preemptions:events",
+        "/weft/sched/handoffs:events"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), expected), names.end()) << expected;
+  }
+}
+
+TEST(Metrics, HistogramsHaveGosBounds) {
+  const metric m = find("/sched/latencies:seconds");
+  ASSERT_EQ(m.buckets.size(), 163u);
+  ASSERT_EQ(m.counts.size(), 162u);
+  EXPECT_TRUE(std::isinf(m.buckets.front()) && m.buckets.front() < 0);
+  EXPECT_EQ(m.buckets[1], 0);
+  EXPECT_DOUBLE_EQ(m.buckets[2], 64e-9);
+  EXPECT_DOUBLE_EQ(m.buckets[161], static_cast<double>(std::int64_t{1} << 47) * 1e-9);
+  EXPECT_TRUE(std::isinf(m.buckets.back()));
+}
+
+// Go: TestReadMetricsSched, on one P: one runs, the others are runnable, a thousand wait.
+TEST(Metrics, CountsByState) {
+  weft::run(
+      [] {
+        EXPECT_EQ(count("/sched/gomaxprocs:threads"), 1u);
+        const std::uint64_t before = count("/sched/goroutines-created:goroutines");
+        const std::uint64_t there = count("/sched/goroutines:goroutines");
+        weft::wait_group gate, done;
+        gate.add();
+        std::atomic<int> arrived{0};
+        for (int i = 0; i < 1000; ++i) {
+          done.go([&] {
+            ++arrived;
+            gate.wait();
+          });
+        }
+        while (arrived < 1000) weft::gosched();
+        EXPECT_GE(count("/sched/goroutines/waiting:goroutines"), 1000u);
+        EXPECT_EQ(count("/sched/goroutines/running:goroutines"), 1u);
+        const weft::no_preempt here;  // else they may run before they are counted
+        for (int i = 0; i < 10; ++i) done.go([] {});
+        EXPECT_GE(count("/sched/goroutines/runnable:goroutines"), 10u);
+        EXPECT_EQ(count("/sched/goroutines:goroutines"), there + 1010);
+        EXPECT_EQ(count("/sched/goroutines-created:goroutines"), before + 1010);
+        gate.done();
+        done.wait();
+        EXPECT_GE(count("/sched/threads/total:threads"), 1u);
+      },
+      {.max_procs = 1});
+}
+
+// Go: TestReadMetricsSched, on many: all run, but for moments in which one gives way, or is taken for one that blocks.
+TEST(Metrics, RunningGoroutines) {
+  weft::run(
+      [] {
+        std::atomic<int> spinning{0};
+        std::atomic<bool> stop{false};
+        weft::wait_group done;
+        for (int i = 0; i < 3; ++i) {
+          done.go([&] {
+            spinning.fetch_add(1);
+            while (!stop.load()) {
+            }
+          });
+        }
+        while (spinning.load() < 3) weft::gosched();
+        EXPECT_TRUE(weft::test::eventually_hogging(
+            [] { return count("/sched/goroutines/running:goroutines") >= 4; }));
+        stop.store(true);
+        done.wait();
+      },
+      {.max_procs = 4});
+}
+
+// Go: TestSchedPauseMetrics. Whoever stops the world counts; who reads the metrics does not.
+TEST(Metrics, Pauses) {
+  weft::run([] {
+    const std::uint64_t before = samples("/sched/pauses/total/other:seconds");
+    const std::uint64_t stopping = samples("/sched/pauses/stopping/other:seconds");
+    const std::uint64_t gc = samples("/sched/pauses/total/gc:seconds");
+    weft::runtime::stop_the_world([] {});
+    static_cast<void>(weft::runtime::stack(true));
+    static_cast<void>(weft::runtime::metrics());
+    EXPECT_EQ(samples("/sched/pauses/total/other:seconds"), before + 2);
+    EXPECT_EQ(samples("/sched/pauses/stopping/other:seconds"), stopping + 2);
+    EXPECT_EQ(samples("/sched/pauses/total/gc:seconds"), gc);
+    weft::runtime::gc();
+    EXPECT_EQ(samples("/sched/pauses/total/gc:seconds"), gc + 1);
+    EXPECT_EQ(samples("/sched/pauses/total/other:seconds"), before + 2);
+  });
+}
+
+TEST(Metrics, Latencies) {
+  const std::uint64_t before = samples("/sched/latencies:seconds");
+  weft::run(
+      [] {
+        weft::wait_group done;
+        constexpr int kTurns = 2000;  // samples are few
+        // Four take turns, and only in those of one does anybody become runnable: no sample may be in step with them.
+        for (int i = 0; i < 3; ++i) {
+          done.go([] {
+            for (int n = 0; n < kTurns; ++n) weft::gosched();
+          });
+        }
+        done.go([&] {
+          for (int n = 0; n < kTurns; ++n) {
+            done.go([] {});
+            weft::gosched();
+          }
+        });
+        done.wait();
+      },
+      {.max_procs = 1});
+  EXPECT_GT(samples("/sched/latencies:seconds"), before);
+}
+
+// Go: TestMutexWaitTimeMetric
+TEST(Metrics, WaitsForMutexes) {
+  const double before = find("/sync/mutex/wait/total:seconds").value;
+  weft::run([] {
+    for (int round = 0; round < 64; ++round) {
+      weft::mutex m;
+      weft::wait_group done;
+      weft::latch inside(2);
+      done.go([&] {
+        const weft::lock_guard held(m);
+        inside.count_down();
+        weft::this_thread::sleep_for(std::chrono::milliseconds(1));  // sleep-ok: the subject
+      });
+      done.go([&] {
+        inside.arrive_and_wait();
+        const weft::lock_guard held(m);
+      });
+      done.wait();
+    }
+  });
+  EXPECT_GT(find("/sync/mutex/wait/total:seconds").value, before);
+}
+
+// Go: TestCPUMetricsSleep
+TEST(Metrics, SleepIsIdleTime) {
+  weft::run(
+      [] {
+        const double idle = find("/cpu/classes/idle:cpu-seconds").value;
+        const double user = find("/cpu/classes/user:cpu-seconds").value;
+        weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+        const double slept = find("/cpu/classes/idle:cpu-seconds").value - idle;
+        EXPECT_GT(slept, 0.05);
+        EXPECT_LT(find("/cpu/classes/user:cpu-seconds").value - user, slept);
+      },
+      {.max_procs = 2});
+}
+
+}  // namespace

@@ -1,0 +1,200 @@
+// Addresses, UDP, Unix sockets, names.
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/context.h>
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/net.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::net::endpoint;
+namespace net = weft::net;
+
+TEST(Endpoint, TextBothWays) {
+  for (const char* text : {"127.0.0.1:80", "255.255.255.255:65535", "[::1]:0", "[2001:db8::1]:443",
+                           "[::]:1", "0.0.0.0:0", "[fe80::1%lo]:9"}) {
+    EXPECT_EQ(endpoint(text).to_string(), text);
+  }
+  const endpoint e("192.0.2.7:4711");
+  EXPECT_EQ(e.address(), "192.0.2.7");
+  EXPECT_EQ(e.port(), 4711);
+  EXPECT_TRUE(e.is_v4());
+  EXPECT_EQ(e.with_port(5).to_string(), "192.0.2.7:5");
+  EXPECT_TRUE(endpoint("[::1]:1").is_v6());
+  EXPECT_EQ(endpoint(":8080").to_string(), "[::]:8080");
+  EXPECT_FALSE(endpoint());
+  EXPECT_EQ(endpoint().to_string(), "");
+  EXPECT_EQ(endpoint::unix_path("/tmp/x").address(), "/tmp/x");
+  EXPECT_EQ(endpoint::unix_path("@hidden").address(), "@hidden");
+  EXPECT_TRUE(endpoint::unix_path("/tmp/x").is_unix());
+}
+
+TEST(Endpoint, SaysWhatIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"127.0.0.1", "missing port"},  {"::1:80", "too many colons"},
+      {"[::1:80", "missing ']'"},     {"[::1]", "missing port"},
+      {"1.2.3.4:", "invalid port"},   {"1.2.3.4:65536", "invalid port"},
+      {"1.2.3.4:8x", "invalid port"}, {"1.2.3.4:-1", "invalid port"},
+      {"example.com:80", "numeric"},  {"1.2.3:80", "numeric"},
+      {"[::g]:80", "numeric"},        {"", "missing port"},
+      {"a]b:80", "bracket"},          {"1.2.3.4:99999999999999999999", "invalid port"},
+  };
+  for (const auto& [text, what] : wrong) {
+    try {
+      const endpoint e(text);
+      ADD_FAILURE() << text;
+    } catch (const std::system_error& e) {
+      EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+      EXPECT_EQ(e.code(), std::errc::invalid_argument);
+    }
+    std::error_code ec;
+    EXPECT_FALSE(endpoint::parse(text, ec));
+    EXPECT_EQ(ec, std::errc::invalid_argument);
+  }
+  std::error_code ec;
+  endpoint::unix_path(std::string(200, 'x'), ec);
+  EXPECT_EQ(ec, std::errc::filename_too_long);
+}
+
+class NetKinds : public weft::test::over_procs {};
+
+TEST_P(NetKinds, Udp) {
+  run([&] {
+    net::udp_conn a = net::listen_udp("127.0.0.1:0");
+    net::udp_conn b = net::listen_udp(":0");  // both families
+    const endpoint to_b = endpoint("127.0.0.1:0").with_port(b.local_endpoint().port());
+    char buffer[100];
+    endpoint from;
+    for (int i = 0; i < 20; ++i) {
+      const std::string text(static_cast<std::size_t>(i), 'x');
+      a.send_to(text, to_b);
+      EXPECT_EQ(b.recv_from(buffer, from), text.size());
+      EXPECT_EQ(from, a.local_endpoint());
+      b.send_to("back", from);
+      EXPECT_EQ(a.recv_from(buffer, from), 4u);
+    }
+    net::udp_conn c = net::dial_udp(to_b.to_string());
+    c.write_all("hello");
+    EXPECT_EQ(b.recv_from({buffer, 2}, from), 2u);  // the rest is lost
+    b.connect(from);
+    b.write_all("you");
+    EXPECT_EQ(c.read_some(buffer), 3u);
+    EXPECT_EQ(c.remote_endpoint(), to_b);
+  });
+}
+
+std::string scratch(const char* name) {
+  return "/tmp/weft_" + std::to_string(::getpid()) + "_" + name;
+}
+
+TEST_P(NetKinds, UnixStreams) {
+  run([&] {
+    const std::string path = scratch("stream");
+    for (const std::string& at : {path, "@" + path}) {
+      net::unix_listener l = net::listen_unix(at);
+      weft::thread serves([&] {
+        net::unix_conn c = l.accept();
+        char buffer[10];
+        while (const std::size_t n = c.read_some(buffer)) c.write_all({buffer, n});
+      });
+      net::unix_conn c = net::dial_unix(at);
+      c.write_all("hello");
+      char five[5];
+      c.read_full(five);
+      EXPECT_EQ(std::string(five, 5), "hello");
+      EXPECT_EQ(c.remote_endpoint().address(), at);
+      c.close();
+      serves.join();
+      std::error_code ec;
+      auto [ctx, cancel] = weft::with_cancel(weft::context());
+      cancel();
+      EXPECT_FALSE(net::dial_unix(at, ctx, ec));  // though nobody would have to wait
+      EXPECT_EQ(ec, ctx.err());
+      net::listen_unix(at, ec);
+      EXPECT_EQ(ec, std::errc::address_in_use);
+      l.close();
+      net::dial_unix(at, ec);
+      EXPECT_TRUE(ec);
+    }
+    struct stat s;
+    EXPECT_NE(::stat(path.c_str(), &s), 0) << "the path is left";
+  });
+}
+
+TEST_P(NetKinds, UnixDatagrams) {
+  run([&] {
+    net::unix_datagram a = net::listen_unix_datagram(scratch("a"));
+    net::unix_datagram b = net::listen_unix_datagram("@" + scratch("b"));
+    a.send_to("hello", endpoint::unix_path("@" + scratch("b")));
+    char buffer[10];
+    endpoint from;
+    EXPECT_EQ(b.recv_from(buffer, from), 5u);
+    EXPECT_EQ(from, a.local_endpoint());
+    b.send_to("x", from);
+    EXPECT_EQ(a.recv_from(buffer, from), 1u);
+  });
+}
+
+TEST_P(NetKinds, PassesDescriptors) {
+  run([&] {
+    int fds[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    net::unix_conn a = net::unix_conn::adopt(fds[0]);
+    net::unix_conn b = net::unix_conn::adopt(fds[1]);
+    const int before = weft::test::open_descriptors();
+    {
+      auto [r, w] = weft::io::pipe();
+      const int passed[] = {w.native_handle(), w.native_handle()};
+      a.write_all("before");
+      a.send_fds("!", passed);
+      char buffer[100];
+      std::size_t count = 0;
+      std::size_t n = 0;
+      int got[1] = {-1};
+      while (n < 7) {
+        std::size_t here = 0;
+        n += b.recv_fds({buffer + n, sizeof buffer - n}, got, here);
+        count += here;
+      }
+      EXPECT_EQ(std::string(buffer, n), "before!");
+      ASSERT_EQ(count, 1u);  // the second had no room
+      weft::io::pipe_writer copy = weft::io::pipe_writer::adopt(got[0]);
+      copy.write_all("through");
+      EXPECT_EQ(r.read_some(buffer), 7u);
+    }
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+TEST_P(NetKinds, Names) {
+  run([&] {
+    std::error_code ec;
+    EXPECT_EQ(net::resolver::lookup("127.0.0.1:80"), std::vector{endpoint("127.0.0.1:80")});
+    EXPECT_EQ(net::resolver::lookup("[::1]:80"), std::vector{endpoint("[::1]:80")});
+    EXPECT_FALSE(net::resolver::lookup("localhost:80", ec).empty());
+    net::resolver::lookup("no-such-name.invalid:80", ec);
+    EXPECT_TRUE(ec);
+    net::resolver::lookup("localhost", ec);
+    EXPECT_EQ(ec, std::errc::invalid_argument);
+    net::resolver::lookup("localhost:99999", ec);
+    EXPECT_EQ(ec, std::errc::invalid_argument);
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    cancel();
+    net::resolver::lookup("localhost:80", ctx, ec);
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+  });
+}
+
+}  // namespace

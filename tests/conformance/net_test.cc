@@ -1,0 +1,742 @@
+// Go's package net over goroutines: connections, deadlines, closing, errors. [NP-10], [NP-11], [FD-1] to [FD-7]
+//
+// Numbers in comments are rows of Go's own tests.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/chan.h>
+#include <weft/context.h>
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/net.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+#include <weft/wait_group.h>
+
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::clock;
+using weft::test::connected;
+using weft::test::eventually;
+using weft::test::pattern_string;
+using weft::test::scaled;
+namespace net = weft::net;
+
+class Net : public weft::test::over_procs {};
+
+std::string text_of(const std::system_error& e) { return e.what(); }
+
+// Blocks in f on a goroutine of its own; the error it ends with.
+template <class F>
+weft::chan<std::error_code> blocked_in(F f) {
+  weft::chan<std::error_code> ended(1);
+  weft::chan<int> begun;
+  weft::go([=]() mutable {
+    std::error_code ec;
+    begun.send(1);
+    f(ec);
+    ended.send(ec);
+  });
+  begun.recv();
+  weft::gosched();
+  return ended;
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+TEST_P(Net, EveryByteArrives) {
+  run([&] {
+    auto [a, b] = connected();
+    const std::size_t total = static_cast<std::size_t>(scaled(2'000'000, 100'000));
+    weft::thread writes([&, &a = a] {
+      std::size_t at = 0, step = 1;
+      while (at < total) {
+        const std::size_t n = std::min(step, total - at);
+        a.write_all(pattern_string(7, at, n));
+        at += n;
+        step = step * 3 % 100'003 + 1;
+      }
+      a.shutdown_write();
+    });
+    std::string buffer(70'000, '\0');
+    std::size_t at = 0;
+    while (const std::size_t n = b.read_some(buffer)) {
+      ASSERT_EQ(buffer.substr(0, n), pattern_string(7, at, n));
+      at += n;
+    }
+    EXPECT_EQ(at, total);
+    writes.join();
+  });
+}
+
+TEST_P(Net, RequestAndAnswer) {
+  run([&] {
+    auto [a, b] = connected();
+    weft::thread serves([&b = b] {
+      char buffer[100];
+      while (const std::size_t n = b.read_some(buffer)) b.write_all({buffer, n});
+    });
+    char buffer[100];
+    for (int i = 0; i < scaled(2000, 100); ++i) {
+      const std::string text = std::to_string(i);
+      a.write_all(text);
+      ASSERT_EQ(a.read_full({buffer, text.size()}), text.size());
+      ASSERT_EQ(std::string(buffer, text.size()), text);
+    }
+    a.close();
+    serves.join();
+  });
+}
+
+TEST_P(Net, PlainThreadsMayUseConnections) {
+  net::tcp_listener l = net::listen("127.0.0.1:0");
+  std::thread server([&] {
+    net::tcp_conn c = l.accept();
+    char buffer[10];
+    while (const std::size_t n = c.read_some(buffer)) c.write_all({buffer, n});
+  });
+  net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+  for (int i = 0; i < 20; ++i) {
+    c.write_all("hello");
+    char buffer[5];
+    c.read_full(buffer);
+    EXPECT_EQ(std::string(buffer, 5), "hello");
+  }
+  c.set_read_deadline(clock::now() + 1ms);
+  char buffer[5];
+  std::error_code ec;
+  c.read_some(buffer, ec);
+  EXPECT_EQ(ec, std::errc::timed_out);
+  c.close();
+  server.join();
+}
+
+TEST_P(Net, SeveralBuffersInOneCall) {
+  run([&] {
+    auto [a, b] = connected();
+    std::vector<std::string> texts;
+    std::string all;
+    for (std::size_t i = 0; i < 3000; ++i) {
+      texts.push_back(pattern_string(i, 0, i % 97));
+      all += texts.back();
+    }
+    std::vector<weft::const_buffer> parts(texts.begin(), texts.end());
+    weft::thread writes([&, &a = a] {
+      EXPECT_EQ(a.write_all(std::span<const weft::const_buffer>(parts)), all.size());
+    });
+    std::string got(all.size(), '\0');
+    b.read_full(got);
+    EXPECT_EQ(got, all);
+    writes.join();
+  });
+}
+
+// 235
+TEST_P(Net, ManyReadersShareOneConnection) {
+  run([&] {
+    auto [a, b] = connected();
+    const int n = scaled(20'000, 1000);
+    std::atomic<int> bytes{0}, ones{0};
+    weft::wait_group wg;
+    for (int i = 0; i < 8; ++i) {
+      wg.go([&, &b = b] {
+        char buffer[7];
+        while (const std::size_t got = b.read_some(buffer)) {
+          bytes += static_cast<int>(got);
+          ones += static_cast<int>(std::count(buffer, buffer + got, 'x'));
+        }
+      });
+    }
+    weft::wait_group writers;
+    for (int i = 0; i < 4; ++i) {
+      writers.go([&, &a = a] {
+        for (int k = 0; k < n / 4; ++k) a.write_all("x");
+      });
+    }
+    writers.wait();
+    a.close();
+    wg.wait();
+    EXPECT_EQ(bytes, n / 4 * 4);
+    EXPECT_EQ(ones, n / 4 * 4);
+  });
+}
+
+// 230
+TEST_P(Net, ReadingNothingReturnsAtOnce) {
+  run([&] {
+    auto [a, b] = connected();
+    EXPECT_EQ(b.read_some(weft::mutable_buffer()), 0u);
+    a.write_all("x");
+    EXPECT_EQ(b.read_some(weft::mutable_buffer()), 0u);
+    EXPECT_EQ(a.write_some(weft::const_buffer()), 0u);
+  });
+}
+
+TEST_P(Net, TheEndOfAStream) {
+  run([&] {
+    auto [a, b] = connected();
+    a.write_all("abc");
+    a.shutdown_write();
+    char buffer[10];
+    EXPECT_EQ(b.read_some(buffer), 3u);
+    EXPECT_EQ(b.read_some(buffer), 0u);  // the end came with the data: no more news of it
+    EXPECT_EQ(b.read_some(buffer), 0u);
+    std::error_code ec;
+    EXPECT_EQ(b.read_full(buffer, ec), 0u);
+    EXPECT_EQ(ec, weft::errc::unexpected_eof);
+    b.write_all("still");  // only one half is closed
+    char five[5];
+    EXPECT_EQ(a.read_full(five), 5u);
+    b.shutdown_read();
+    EXPECT_EQ(b.read_some(buffer), 0u);
+  });
+}
+
+// The end, a reset or urgent data that comes right behind a short read is not missed.
+TEST_P(Net, NothingIsMissedBehindAShortRead) {
+  run([&] {
+    for (int i = 0; i < scaled(200, 20); ++i) {
+      auto [a, b] = connected();
+      char buffer[10];
+      a.write_all("1");
+      ASSERT_EQ(b.read_some(buffer), 1u);
+      std::error_code ec;
+      switch (i % 4) {
+        case 0:
+          a.write_all("2");
+          a.close();
+          ASSERT_EQ(b.read_some(buffer), 1u);
+          ASSERT_EQ(b.read_some(buffer), 0u);
+          break;
+        case 1:
+          a.set_linger(0);
+          a.close();
+          b.read_some(buffer, ec);
+          ASSERT_EQ(ec, std::errc::connection_reset);
+          break;
+        case 2:
+          ::send(a.native_handle(), "ab", 2, MSG_OOB);  // b is out of band, and splits the stream
+          a.write_all("c");
+          ASSERT_EQ(b.read_full({buffer, 2}), 2u);
+          ASSERT_EQ(std::string(buffer, 2), "ac");
+          break;
+        default:
+          b.shutdown_read();
+          ASSERT_EQ(b.read_some(buffer), 0u);
+          break;
+      }
+    }
+  });
+}
+
+// As far as one system call gets, over the borders of buffers.
+TEST_P(Net, SomeOfSeveralBuffers) {
+  run([&] {
+    auto [a, b] = connected();
+    const weft::const_buffer out[] = {"", "ab", "", "cde", "f"};
+    EXPECT_EQ(a.write_some(out), 6u);
+    char first[1], second[3], third[10];
+    const weft::mutable_buffer in[] = {{}, first, second, {}, third};
+    EXPECT_EQ(b.read_some(in), 6u);
+    EXPECT_EQ(std::string(first, 1) + std::string(second, 3) + std::string(third, 2), "abcdef");
+    // More parts than go into one call.
+    const std::vector<weft::const_buffer> many(100, weft::const_buffer("x"));
+    const std::size_t n = a.write_some(many);
+    EXPECT_GT(n, 0u);
+    std::string got(n, '\0');
+    b.read_full(got);
+    EXPECT_EQ(got, std::string(n, 'x'));
+    std::vector<weft::mutable_buffer> nothing(100);
+    EXPECT_EQ(b.read_some(nothing), 0u);  // no room
+    nothing.emplace_back(third);
+    a.write_all("y");
+    EXPECT_EQ(b.read_some(nothing), 1u);
+    // What was read short is waited for, and the end is seen.
+    weft::thread writes([&, &a = a] {
+      a.write_all("z");
+      a.close();
+    });
+    EXPECT_EQ(b.read_some(in), 1u);
+    EXPECT_EQ(b.read_some(in), 0u);
+    writes.join();
+    std::error_code ec;
+    b.set_deadline(clock::now());
+    b.read_some(in, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    b.write_some(out, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    auto [r, w] = weft::io::pipe();
+    EXPECT_EQ(w.write_some(out), 2u);  // pipes take one at a time
+    EXPECT_EQ(r.read_some(in), 1u);
+  });
+}
+
+TEST_P(Net, SendFile) {
+  run([&] {
+    char name[] = "/tmp/weft_net_XXXXXX";
+    const int file = mkstemp(name);
+    ASSERT_GE(file, 0);
+    ::unlink(name);
+    const std::string text = pattern_string(3, 0, 500'000);
+    ASSERT_EQ(::write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    auto [a, b] = connected();
+    weft::thread sends([&, &a = a] {
+      EXPECT_EQ(a.send_file(file, 1000, text.size()), text.size() - 1000);  // as much as there is
+      a.close();
+    });
+    std::string got(text.size() - 1000, '\0');
+    b.read_full(got);
+    EXPECT_EQ(got, text.substr(1000));
+    sends.join();
+    // A file that can be read, but that the kernel does not send.
+    const int map = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(map, 0);
+    std::string read(3 << 15, '\0');  // of the first pages, where nothing changes
+    ASSERT_EQ(::pread(map, read.data(), read.size(), 8), static_cast<ssize_t>(read.size()));
+    auto [e, f] = connected();
+    weft::thread copies([&, &e = e] {
+      EXPECT_EQ(e.send_file(map, 8, read.size()), read.size());
+      e.close();
+    });
+    std::string copy(read.size(), 'x');
+    f.read_full(copy);
+    EXPECT_TRUE(copy == read);
+    copies.join();
+    std::error_code no;
+    EXPECT_EQ(f.send_file(map, -1, 8, no), 0u);
+    EXPECT_EQ(no, std::errc::invalid_argument);
+    ::close(map);
+    // To somebody who has gone: an error and no signal.
+    auto [c, d] = connected();
+    d.set_linger(0);
+    d.close();
+    std::error_code ec;
+    while (ec != std::errc::broken_pipe) c.send_file(file, 0, text.size(), ec);
+    ::close(file);
+  });
+}
+
+// --- deadlines -----------------------------------------------------------------------------------
+
+// 222, 224
+TEST_P(Net, ReadsAndAcceptsTimeOut) {
+  run([&] {
+    auto [a, b] = connected();
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    net::udp_conn u = net::listen_udp("127.0.0.1:0");
+    char buffer[10];
+    net::endpoint from;
+    for (const auto d : {-1h, 0h}) {
+      for (int again = 0; again < 3; ++again) {
+        std::error_code ec;
+        a.set_read_deadline(clock::now() + d);
+        a.read_some(buffer, ec);
+        EXPECT_EQ(ec, std::errc::timed_out);
+        EXPECT_EQ(ec.message(), "i/o timeout");
+        l.set_deadline(clock::now() + d);
+        l.accept(ec);
+        EXPECT_EQ(ec, std::errc::timed_out);
+        u.set_deadline(clock::now() + d);
+        u.recv_from(buffer, from, ec);
+        EXPECT_EQ(ec, std::errc::timed_out);
+      }
+    }
+    for (const auto d : {100us, 1000us, 5000us, 20000us}) {
+      std::error_code ec;
+      const auto t = clock::now() + d;
+      a.set_read_deadline(t);
+      a.read_some(buffer, ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      EXPECT_GE(clock::now(), t);
+      a.read_some(buffer, ec);  // it stays
+      EXPECT_EQ(ec, std::errc::timed_out);
+    }
+    a.set_read_deadline(clock::now() + 1h);
+    b.write_all("x");
+    EXPECT_EQ(a.read_some(buffer), 1u);  // it can be moved away again
+  });
+}
+
+// 222
+TEST_P(Net, WritesTimeOut) {
+  run([&] {
+    auto [a, b] = connected();
+    const std::string much(1 << 20, 'x');
+    std::error_code ec;
+    std::size_t sent = 0;
+    a.set_write_deadline(clock::now() + 10ms);
+    while (!ec) sent += a.write_all(much, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    a.set_write_deadline(clock::time_point::max());
+    a.set_deadline(clock::time_point::max());
+    weft::thread drains([&, &b = b] {
+      std::string buffer(1 << 16, '\0');
+      std::size_t got = 0;
+      while (const std::size_t n = b.read_some(buffer)) got += n;
+      EXPECT_EQ(got, sent + 1);
+    });
+    a.write_all("y");
+    a.close();
+    drains.join();
+  });
+}
+
+// 223
+TEST_P(Net, ADeadlineThatIsClearedNeverComes) {
+  run([&] {
+    auto [a, b] = connected();
+    for (int i = 0; i < 5; ++i) {
+      char buffer[10];
+      a.set_deadline(clock::now() + 2ms);
+      a.set_deadline(clock::time_point::max());
+      auto ended = blocked_in([&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); });
+      weft::this_thread::sleep_for(4ms);  // sleep-ok: the time that must not matter
+      b.write_all("x");
+      EXPECT_EQ(ended.recv(), std::error_code());
+    }
+  });
+}
+
+// 227, 226
+TEST_P(Net, ADeadlineInThePastEndsABlockedRead) {
+  run([&] {
+    auto [a, b] = connected();
+    for (int i = 0; i < scaled(50, 5); ++i) {
+      char buffer[10];
+      auto ended = blocked_in([&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); });
+      a.set_read_deadline(clock::now() - 1s);
+      EXPECT_EQ(*ended.recv(), std::errc::timed_out);
+      a.set_read_deadline(clock::time_point::max());
+    }
+    // [FD-6]: what has arrived does not override it
+    b.write_all("x");
+    a.set_read_deadline(clock::now() - 1s);
+    char buffer[10];
+    std::error_code ec;
+    EXPECT_EQ(a.read_some(buffer, ec), 0u);
+    EXPECT_EQ(ec, std::errc::timed_out);
+  });
+}
+
+// 225, 226
+TEST_P(Net, DeadlinesChangeUnderTraffic) {
+  run([&] {
+    auto [a, b] = connected();
+    std::atomic<bool> over{false};
+    weft::wait_group wg;
+    wg.go([&, &a = a] {
+      std::error_code ec;
+      while (!over) {
+        a.write_some("traffic", ec);
+        weft::gosched();
+      }
+      a.shutdown_write(ec);
+    });
+    for (int i = 0; i < 3; ++i) {
+      wg.go([&, i, &a = a, &b = b] {
+        for (int k = 0; !over; ++k) {
+          const auto t = clock::now() + std::chrono::microseconds((k * 37 + i * 11) % 300) - 50us;
+          std::error_code ec;
+          b.set_read_deadline(t, ec);  // it may be closed already
+          a.set_write_deadline(k % 7 == 0 ? clock::time_point::max() : t, ec);
+          weft::gosched();
+        }
+      });
+    }
+    std::string buffer(1000, '\0');
+    int reads = 0, timeouts = 0;
+    const auto until = clock::now() + 50ms;
+    while (clock::now() < until || reads == 0) {
+      std::error_code ec;
+      b.read_some(buffer, ec);
+      weft::gosched();
+      ++(ec ? timeouts : reads);
+      if (ec) {
+        ASSERT_EQ(ec, std::errc::timed_out);
+      }
+    }
+    over = true;
+    b.close();
+    wg.wait();
+  });
+}
+
+// --- closing -------------------------------------------------------------------------------------
+
+// 228, 232
+TEST_P(Net, ClosingEndsWhatIsBlocked) {
+  run([&] {
+    for (int i = 0; i < scaled(50, 5); ++i) {
+      auto [a, b] = connected();
+      net::tcp_listener l = net::listen("127.0.0.1:0");
+      net::udp_conn u = net::listen_udp("127.0.0.1:0");
+      char buffer[10];
+      net::endpoint from;
+      auto read = blocked_in([&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); });
+      auto accept = blocked_in([&](std::error_code& ec) { l.accept(ec); });
+      auto recv = blocked_in([&](std::error_code& ec) { u.recv_from(buffer, from, ec); });
+      const std::string much(8 << 20, 'x');
+      auto write = blocked_in([&, &a = a](std::error_code& ec) {
+        while (!ec) a.write_all(much, ec);
+      });
+      l.close();
+      u.close();
+      a.close();
+      EXPECT_EQ(*read.recv(), weft::errc::closed);
+      EXPECT_EQ(*accept.recv(), weft::errc::closed);
+      EXPECT_EQ(*recv.recv(), weft::errc::closed);
+      EXPECT_EQ(*write.recv(), weft::errc::closed);
+      std::error_code ec;
+      a.close(ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+      EXPECT_EQ(ec.message(), "use of closed network connection");
+      a.read_some(buffer, ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+      EXPECT_EQ(a.native_handle(), -1);
+    }
+  });
+}
+
+TEST_P(Net, AConnectionThatIsMovedFromIsClosed) {
+  run([&] {
+    auto [a, b] = connected();
+    net::tcp_conn c = std::move(a);
+    std::error_code ec;
+    char buffer[4];
+    a.read_some(buffer, ec);  // NOLINT: the subject
+    EXPECT_EQ(ec, weft::errc::closed);
+    EXPECT_FALSE(a);
+    EXPECT_TRUE(c);
+    c = net::tcp_conn();
+    EXPECT_EQ(b.read_some(buffer), 0u);
+    auto [d, e] = connected();
+    auto [f, g] = connected();
+    d = std::move(f);
+    EXPECT_FALSE(f);  // NOLINT: the subject
+    EXPECT_EQ(e.read_some(buffer), 0u);
+    d.write_all("text");
+    EXPECT_EQ(g.read_some(buffer), 4u);
+  });
+}
+
+TEST_P(Net, DescriptorsAreGivenBack) {
+  run([&] {
+    { auto p = connected(); }
+    const int before = weft::test::open_descriptors();
+    for (int i = 0; i < scaled(200, 20); ++i) {
+      auto [a, b] = connected();
+      a.write_all("x");
+    }
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// --- dialling ------------------------------------------------------------------------------------
+
+// 231
+TEST_P(Net, Dialling) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::string address = l.local_endpoint().to_string();
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    net::tcp_conn c = net::dial(address, ctx);
+    net::tcp_conn s = l.accept();
+    cancel();  // afterwards: nothing happens to it
+    c.write_all("x");
+    char buffer[4];
+    EXPECT_EQ(s.read_some(buffer), 1u);
+    EXPECT_EQ(c.remote_endpoint(), l.local_endpoint());
+    EXPECT_EQ(c.local_endpoint(), s.remote_endpoint());
+    std::error_code ec;
+    net::dial(address, ctx, ec);  // cancelled before
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+    l.close();
+    net::dial(address, ec);
+    EXPECT_EQ(ec, std::errc::connection_refused);
+  });
+}
+
+// A listener whose queue is full: further connections hang.
+struct full_listener {
+  full_listener() {
+    fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    const net::endpoint at("127.0.0.1:0");
+    ::bind(fd, at.data(), static_cast<socklen_t>(at.size()));
+    ::listen(fd, 0);
+    sockaddr_storage a{};
+    socklen_t size = sizeof a;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
+    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
+    for (int i = 0; i < 4; ++i) {  // what fits into the queue, and what hangs
+      clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+      ::connect(clients.back(), reinterpret_cast<sockaddr*>(&a), size);
+    }
+  }
+  ~full_listener() {
+    for (int c : clients) ::close(c);
+    ::close(fd);
+  }
+  int fd;
+  std::string address;
+  std::vector<int> clients;
+};
+
+// 231
+TEST_P(Net, DiallingIsCancelledAndTimesOut) {
+  run([&] {
+    full_listener l;
+    std::error_code ec;
+    const int before = weft::test::open_descriptors();
+    {
+      auto [ctx, cancel] = weft::with_timeout(weft::context(), 5ms);
+      net::dial(l.address, ctx, ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      cancel();
+    }
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    auto ended = blocked_in([&, &ctx = ctx](std::error_code& e) { net::dial(l.address, ctx, e); });
+    cancel();
+    EXPECT_EQ(*ended.recv(), std::errc::operation_canceled);
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// The IPv6 address of "localhost" refuses, or the IPv4 one: the other is tried.
+TEST_P(Net, TwoFamilies) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::string port = std::to_string(l.local_endpoint().port());
+    net::tcp_conn c = net::dial(":" + port);
+    EXPECT_TRUE(c.remote_endpoint().is_v4());
+    net::tcp_conn s = l.accept();
+    std::error_code ec;
+    net::tcp_listener six = net::listen("[::1]:0", ec);
+    if (!ec) {
+      net::tcp_conn d = net::dial(":" + std::to_string(six.local_endpoint().port()));
+      EXPECT_TRUE(d.remote_endpoint().is_v6());
+    }
+    net::tcp_listener both = net::listen(":0");
+    net::tcp_conn e = net::dial("127.0.0.1:" + std::to_string(both.local_endpoint().port()));
+    EXPECT_EQ(both.accept().remote_endpoint(), e.local_endpoint());  // shown as IPv4
+  });
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const std::system_error& e) {
+    return text_of(e);
+  }
+  return "no error";
+}
+
+TEST_P(Net, ErrorsNameTheOperationAndTheAddresses) {
+  run([&] {
+    auto [a, b] = connected();
+    const std::string ends =
+        a.local_endpoint().to_string() + "->" + a.remote_endpoint().to_string() + ": ";
+    char buffer[4];
+    a.set_deadline(clock::now() - 1s);
+    EXPECT_EQ(message_of([&, &a = a] { a.read_some(buffer); }), "read tcp " + ends + "i/o timeout");
+    EXPECT_EQ(message_of([&a = a] { a.write_all("x"); }), "write tcp " + ends + "i/o timeout");
+    a.close();
+    EXPECT_EQ(message_of([&, &a = a] { a.read_some(buffer); }),
+              "read tcp " + ends + "use of closed network connection");
+    EXPECT_EQ(message_of([&a = a] { a.close(); }),
+              "close tcp " + ends + "use of closed network connection");
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::string at = l.local_endpoint().to_string();
+    EXPECT_EQ(message_of([&] { net::listen(at); }),
+              "listen tcp " + at + ": Address already in use");
+    l.close();
+    EXPECT_EQ(message_of([&] { net::dial(at); }), "dial tcp " + at + ": Connection refused");
+    EXPECT_EQ(message_of([&] { l.accept(); }),
+              "accept tcp " + at + ": use of closed network connection");
+    EXPECT_EQ(message_of([] { net::dial("nowhere"); }),
+              "dial tcp nowhere: missing port in address: Invalid argument");
+    EXPECT_EQ(message_of([] { net::listen("1.2.3.4:99999"); }).substr(0, 25),
+              "listen tcp 1.2.3.4:99999:");
+  });
+}
+
+// [FD-7]: an error, no signal
+TEST_P(Net, WritingToNobodyIsAnError) {
+  run([&] {
+    auto [a, b] = connected();
+    b.set_linger(0);
+    b.close();
+    std::error_code ec;
+    while (!ec) a.write_all("x", ec);
+    EXPECT_TRUE(ec == std::errc::broken_pipe || ec == std::errc::connection_reset) << ec.message();
+    while (ec != std::errc::broken_pipe) a.write_all("x", ec);
+  });
+}
+
+// --- listening -----------------------------------------------------------------------------------
+
+TEST_P(Net, ListenersShareAPort) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0", {.reuse_port = true});
+    net::tcp_listener m = net::listen(l.local_endpoint().to_string(), {.reuse_port = true});
+    EXPECT_EQ(l.local_endpoint(), m.local_endpoint());
+  });
+}
+
+TEST_P(Net, DefaultsOfAConnection) {
+  run([&] {
+    auto [a, b] = connected();
+    for (const net::tcp_conn* c : {&a, &b}) {
+      const auto option = [c](int level, int name) {
+        int value = -1;
+        socklen_t size = sizeof value;
+        ::getsockopt(c->native_handle(), level, name, &value, &size);
+        return value;
+      };
+      EXPECT_EQ(option(6 /* TCP */, 1 /* NODELAY */), 1);
+      EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+      EXPECT_EQ(option(6, 4 /* KEEPIDLE */), 15);
+      EXPECT_EQ(option(6, 5 /* KEEPINTVL */), 15);
+      EXPECT_EQ(option(6, 6 /* KEEPCNT */), 9);
+    }
+    a.set_nodelay(false);
+    a.set_keepalive(0);
+  });
+}
+
+TEST_P(Net, AdoptsDescriptors) {
+  run([&] {
+    auto [a, b] = connected();
+    const int blocking =
+        ::dup(b.native_handle());  // of the same socket: as a library would give it
+    net::tcp_conn c = net::tcp_conn::adopt(blocking);
+    EXPECT_EQ(c.remote_endpoint(), a.local_endpoint());
+    a.write_all("x");
+    char buffer[4];
+    EXPECT_EQ(c.read_some(buffer), 1u);
+    std::error_code ec;
+    net::udp_conn::adopt(blocking, ec);
+    EXPECT_EQ(ec, weft::errc::mismatch);
+    net::tcp_conn::adopt(-1, ec);
+    EXPECT_EQ(ec, std::errc::bad_file_descriptor);
+    net::tcp_conn::adopt(0, ec);  // not a socket
+    EXPECT_TRUE(ec);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,134 @@
+// The commands for gdb, on a running program and on a core file.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string>
+#include <unistd.h>
+
+#include "crash/expect.h"
+#include "fiber/sanitizer.h"
+
+namespace {
+
+using namespace crash;  // NOLINT: their words throughout
+namespace fs = std::filesystem;
+
+class Gdb : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("command -v gdb >/dev/null 2>&1") != 0) GTEST_SKIP() << "gdb is not there";
+    if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "gdb and the sanitizer's mappings";
+    if (std::getenv("WEFT_TEST_EMULATOR") != nullptr)
+      GTEST_SKIP() << "a program of another machine";
+  }
+
+  // What gdb says to these commands, about the program or about a core of it.
+  static std::string gdb(std::vector<std::string> commands, std::vector<std::string> last) {
+    std::vector<std::string> words{"gdb",  "-q",
+                                   "-nx",  "-batch",
+                                   "-iex", "set auto-load safe-path /",
+                                   "-iex", "set debuginfod enabled off"};
+    for (const std::string& c : commands) {
+      words.emplace_back("-ex");
+      words.push_back(c);
+    }
+    words.insert(words.end(), last.begin(), last.end());
+    const outcome o = run({.command = words});
+    return o.out + o.err;
+  }
+  static void expect(const std::string& text, const std::string& pattern) {
+    EXPECT_TRUE(crash::matches(text, pattern)) << "no match for\n" << pattern << "\nin\n" << text;
+  }
+  // Of deadlock_two: two goroutines in wait_forever().
+  static void expect_two(const std::string& text) {
+    expect(text,
+           "  goroutine 1 \\[sync.WaitGroup.Wait\\] .*\n"
+           "  goroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\} .*\n");
+    expect(text,
+           "\ngoroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\}:\n#0 .*\n"
+           "(#.*\n)*#[0-9]+ .*weft::wait_group::wait.*\n#[0-9]+ .*wait_forever.*\n(#.*\n)*"
+           "#[0-9]+ .*weft_goroutine_entry.*\ncreated by .* in goroutine 1\n");
+    EXPECT_EQ(text.find("Python Exception"), std::string::npos) << text;
+  }
+};
+
+const std::vector<std::string> kLook{"info goroutines", "goroutine 2 bt", "goroutine all bt"};
+
+std::vector<std::string> after(std::vector<std::string> first) {
+  first.insert(first.end(), kLook.begin(), kLook.end());
+  return first;
+}
+
+TEST_F(Gdb, OfARunningProgram) {
+  expect_two(gdb(after({"break weft::rt::begin_crash", "run"}),
+                 {"--args", CRASH_PROGRAMS, "deadlock_two"}));
+}
+
+// A core by the kernel; gdb's own gcore gives up at the guards of stacks.
+TEST_F(Gdb, OfACoreFile) {
+  std::string pattern;
+  std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
+  if (pattern.find_first_of("|/%") != std::string::npos) GTEST_SKIP() << "cores go to " << pattern;
+  const fs::path folder = fs::path(testing::TempDir()) / ("weft_core_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const outcome o =
+      run({.command = {"sh", "-c",
+                       "cd " + folder.string() +
+                           " && ulimit -c unlimited && exec " CRASH_PROGRAMS " deadlock_two"},
+           .environment = {"WEFTTRACEBACK=crash"}});
+  EXPECT_EQ(o.signal, SIGABRT) << o.err;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    expect_two(gdb(kLook, {CRASH_PROGRAMS, file.path().string()}));
+  }
+  EXPECT_FALSE(fs::is_empty(folder)) << "no core file";
+  fs::remove_all(folder);
+}
+
+// Other commands see the goroutine's frames, and those that run are found by their threads.
+TEST_F(Gdb, AnyCommandAndRunningGoroutines) {
+  const std::string text = gdb({"break app::leaf", "run", "info goroutines", "goroutine 1 frame",
+                                "goroutine 2 bt 3", "goroutine 77 bt", "goroutine"},
+                               {"--args", CRASH_PROGRAMS, "panic_std_exception"});
+  expect(text, "\\* goroutine 2 \\[running\\] .*leaf.*\n");
+  expect(text, "\ngoroutine 2 \\[running\\]:\n#0  .*leaf.*\n#1  .*middle.*\n");
+  expect(text, "no goroutine 77\n");
+  expect(text, "usage: goroutine N COMMAND");
+}
+
+// Preemption goes on under gdb, which passes the signal on and does not stop for it.
+TEST_F(Gdb, OfAProgramThatIsPreempted) {
+  const std::string text = gdb({"break reached_the_end", "run", "info goroutines", "continue"},
+                               {"--args", CRASH_PROGRAMS, "computes_for_a_while"});
+  expect(text, "\\* goroutine 1 \\[running\\] .*reached_the_end.*\n");
+  expect(text, "exited with code 05\\]");
+  EXPECT_EQ(text.find("received signal"), std::string::npos) << text;
+}
+
+// Runnable, but on their stacks and on threads of their own.
+TEST_F(Gdb, FrozenGoroutines) {
+  const std::string text = gdb({"break app::say", "run", "info goroutines", "goroutine 2 bt"},
+                               {"--args", CRASH_PROGRAMS, "frozen_hogs"});
+  expect(text, "\n  goroutine 2 \\[runnable\\] .*spin_for_ever.*\n");
+  expect(text, "\ngoroutine 2 \\[runnable\\]:\n(#.*\n)*#[0-9]+ .*spin_for_ever.*\n");
+}
+
+// Attached to, and left, while goroutines are frozen.
+TEST_F(Gdb, AttachesAndLeaves) {
+  const outcome o =
+      run({.command = {"sh", "-c",
+                       CRASH_PROGRAMS " computes_for_a_while & "
+                                      "gdb -q -nx -batch -iex 'set debuginfod enabled off' -p $! "
+                                      "-ex 'thread apply all bt 1' -ex detach >/dev/null 2>&1; "
+                                      "wait $!; exit $?"}});
+  EXPECT_EQ(o.exit_status, 5) << o.out << o.err;
+}
+
+TEST_F(Gdb, BeforeTheRuntimeStarts) {
+  expect(gdb({"break main", "run", "info goroutines"}, {"--args", CRASH_PROGRAMS, "deadlock_two"}),
+         "weft: the runtime has not started yet\n");
+}
+
+}  // namespace

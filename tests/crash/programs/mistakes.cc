@@ -1,0 +1,361 @@
+// Mistakes that users make. What each must be told is in crash/mistakes_test.cc.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "crash/programs/program.h"
+
+namespace mistake {
+
+weft::mutex accounts, journal;
+std::mutex plain;
+
+// The others get where they are going.
+void let_others_park() {
+  constexpr std::chrono::milliseconds kLong(20);
+  weft::this_thread::sleep_for(kLong);  // sleep-ok: the subject waits anyway
+}
+
+[[gnu::noinline]] void lock_both(weft::mutex& first, weft::mutex& second, bool wait) {
+  const weft::lock_guard a(first);
+  if (wait) let_others_park();
+  const weft::lock_guard b(second);
+}
+
+}  // namespace mistake
+
+using namespace mistake;  // NOLINT: programs, one after the other
+
+CRASH_PROGRAM(mistake_send_without_receiver) {
+  return weft::run([] {
+    weft::chan<int> c;
+    c.send(1);
+  });
+}
+CRASH_PROGRAM(mistake_buffer_full) {
+  return weft::run([] {
+    weft::chan<int> c(2);
+    for (int i = 0; i < 3; ++i) c.send(i);
+  });
+}
+CRASH_PROGRAM(mistake_range_over_unclosed) {
+  return weft::run([] {
+    weft::chan<int> jobs;
+    weft::wait_group done;
+    done.go([&] {
+      for (auto v : jobs) static_cast<void>(v);
+    });
+    jobs.send(1);
+    done.wait();  // nobody has closed it
+  });
+}
+CRASH_PROGRAM(mistake_forgotten_done) {
+  return weft::run([] {
+    weft::wait_group done;
+    done.add(2);
+    weft::go([&] { done.done(); });
+    done.wait();
+  });
+}
+CRASH_PROGRAM(mistake_done_twice) {
+  return weft::run([] {
+    weft::wait_group done;
+    done.add();
+    done.done();
+    done.done();
+  });
+}
+CRASH_PROGRAM(mistake_locked_twice) {
+  return weft::run([] {
+    const weft::lock_guard once(accounts);
+    const weft::lock_guard twice(accounts);
+  });
+}
+CRASH_PROGRAM(mistake_locks_crossed) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    weft::thread other([] { lock_both(journal, accounts, true); });
+    lock_both(accounts, journal, true);
+    other.join();
+  });
+}
+// It never hangs here, and is reported all the same.
+CRASH_PROGRAM(mistake_locks_in_two_orders) {
+  return weft::run([] {
+    lock_both(accounts, journal, false);
+    lock_both(journal, accounts, false);
+  });
+}
+CRASH_PROGRAM(mistake_unlock_forgotten) {
+  return weft::run([] {
+    weft::thread([] { accounts.lock(); }).join();
+    accounts.lock();
+  });
+}
+CRASH_PROGRAM(mistake_joins_each_other) {
+  return weft::run([] {
+    std::optional<weft::thread> a, b;
+    weft::latch both(1);
+    a.emplace([&] {
+      both.wait();
+      b->join();
+    });
+    b.emplace([&] {
+      both.wait();
+      a->join();
+    });
+    both.count_down();
+    weft::chan<int>().recv();
+  });
+}
+CRASH_PROGRAM(mistake_leaked_receiver) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    {
+      weft::chan<int> results;
+      weft::go(weft::attrs{.name = "orphan"}, [results] { static_cast<void>(results.recv()); });
+    }
+    weft::chan<int> reachable;
+    weft::go([reachable] { static_cast<void>(reachable.recv()); });
+    let_others_park();
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+    reachable.send(1);
+  });
+}
+// Two goroutines that only look as if nobody could wake them.
+CRASH_PROGRAM(mistake_only_seems_leaked) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    weft::chan<int> done;
+    weft::chan<int> proceed;
+    weft::go([own = weft::chan<int>(), done, proceed] {
+      weft::go([&] {
+        static_cast<void>(proceed.recv());
+        own.send(1);
+      });
+      done.send(own.recv().value_or(0));
+    });
+    weft::go([own = weft::chan<int>(), done] {
+      static_cast<void>(own.recv_for(std::chrono::milliseconds(50)));
+      done.send(2);
+    });
+    let_others_park();
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+    proceed.send(1);
+    for (int i = 0; i < 2; ++i) static_cast<void>(done.recv());
+  });
+}
+CRASH_PROGRAM(mistake_leaked_in_select) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    weft::go(weft::attrs{.name = "orphan"}, [a = weft::chan<int>(), b = weft::chan<int>()] {
+      weft::select(weft::recv(a, [](auto) {}), weft::send(b, 1, [] {}));
+    });
+    weft::go(weft::attrs{.name = "patient"}, [c = weft::chan<int>()] {
+      weft::select(weft::recv(c, [](auto) {}), weft::timeout(std::chrono::hours(1), [] {}));
+    });
+    let_others_park();
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+  });
+}
+CRASH_PROGRAM(mistake_select_for_ever) {
+  return weft::run([] {
+    weft::chan<int> questions, answers;
+    weft::select(weft::recv(answers, [](auto) {}), weft::send(questions, 1, [] {}));
+  });
+}
+// The rest of the program goes on.
+CRASH_PROGRAM(mistake_partial_deadlock) {
+  return weft::run([] {
+    weft::latch both(2);
+    for (int i = 0; i < 2; ++i) {
+      weft::go([&both, i] {
+        weft::mutex& first = i == 0 ? accounts : journal;
+        weft::mutex& second = i == 0 ? journal : accounts;
+        first.lock();
+        both.arrive_and_wait();
+        second.lock();
+      });
+    }
+    both.wait();
+    std::string all;
+    while (all.find("\ncycle: ") == std::string::npos) {  // until both are asleep
+      weft::gosched();
+      all = weft::runtime::stack(true);
+    }
+    std::fputs(all.c_str(), stderr);
+  });
+}
+// Right: a wait for a condition gives its mutex up.
+CRASH_PROGRAM(condition_under_check) {
+  return weft::run([] {
+    weft::condition_variable ready;
+    bool is_ready = false;
+    weft::jthread other([&] {
+      weft::unique_lock held(accounts);
+      ready.wait(held, [&] { return is_ready; });
+    });
+    {
+      const weft::lock_guard held(accounts);
+      is_ready = true;
+      ready.notify_one();
+    }
+    other.join();
+    {
+      weft::unique_lock held(accounts);
+      static_cast<void>(ready.wait_for(held, std::chrono::milliseconds(1)));
+    }
+    const weft::lock_guard held(accounts);
+  });
+}
+// … and takes it again: in the wrong order.
+CRASH_PROGRAM(mistake_waits_with_another_lock) {
+  return weft::run([] {
+    weft::condition_variable ready;
+    weft::unique_lock outer(accounts);
+    const weft::lock_guard inner(journal);
+    static_cast<void>(ready.wait_for(outer, std::chrono::milliseconds(1)));
+  });
+}
+// Right: all stripes of a table, then others before one of them. There are 2^60 ways from the first to the last.
+CRASH_PROGRAM(all_stripes_under_check) {
+  return weft::run([] {
+    std::vector<weft::mutex> stripes(60);
+    for (weft::mutex& m : stripes) m.lock();
+    for (weft::mutex& m : stripes) m.unlock();
+    for (weft::mutex* first : {&accounts, &journal}) {
+      const weft::lock_guard held(*first);
+      const weft::lock_guard stripe(stripes.front());
+    }
+    const weft::lock_guard stripe(stripes.back());  // … and the wrong way round
+    const weft::lock_guard held(accounts);
+  });
+}
+CRASH_PROGRAM(mistake_lock_on_the_heap) {
+  return weft::run([] {
+    const auto m = std::make_unique<weft::mutex>();
+    m->lock();
+    m->lock();
+  });
+}
+CRASH_PROGRAM(mistake_parks_with_std_mutex_often) {
+  return weft::run([] {
+    for (int i = 0; i < 30; ++i) {
+      const std::lock_guard held(plain);
+      weft::this_thread::sleep_for(std::chrono::milliseconds(5));  // sleep-ok: the subject
+    }
+    std::mutex another;
+    const std::lock_guard held(another);
+    weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+  });
+}
+CRASH_PROGRAM(mistake_parks_with_std_mutex) {
+  return weft::run([] {
+    const std::lock_guard held(plain);
+    weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+  });
+}
+CRASH_PROGRAM(mistake_parks_with_member_mutex) {
+  struct account {
+    long balance[5] = {};
+    std::mutex m;
+  };
+  return weft::run([] {
+    auto mine = std::make_unique<account>();
+    mine->m.lock();
+    weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+    mine->m.unlock();
+  });
+}
+// Its thread goes on owning it: the second goroutine that parks there holds nothing.
+CRASH_PROGRAM(mistake_parks_beside_std_mutex) {
+  return weft::run(
+      [] {
+        weft::chan<int> there, back;
+        weft::go([&] {
+          there.recv();
+          back.send(1);
+        });
+        const std::lock_guard held(plain);
+        there.send(1);
+        back.recv();
+      },
+      {.max_procs = 1});
+}
+CRASH_PROGRAM(mistake_wait_without_notify) {
+  return weft::run([] {
+    weft::condition_variable ready;
+    weft::mutex m;
+    weft::unique_lock held(m);
+    ready.wait(held);
+  });
+}
+CRASH_PROGRAM(mistake_latch_one_short) {
+  return weft::run([] {
+    weft::latch all(3);
+    for (int i = 0; i < 2; ++i) weft::go([&] { all.count_down(); });
+    all.wait();
+  });
+}
+CRASH_PROGRAM(mistake_barrier_one_short) {
+  return weft::run([] {
+    weft::barrier all(2);
+    all.arrive_and_wait();
+  });
+}
+CRASH_PROGRAM(mistake_promise_not_kept) {
+  return weft::run([] {
+    weft::promise<int> p;
+    p.get_future().get();
+  });
+}
+CRASH_PROGRAM(mistake_semaphore_not_released) {
+  return weft::run([] {
+    weft::counting_semaphore<4> slots(1);
+    slots.acquire();
+    slots.acquire();
+  });
+}
+CRASH_PROGRAM(mistake_reader_becomes_writer) {
+  return weft::run([] {
+    weft::shared_mutex m;
+    m.lock_shared();
+    m.lock();
+  });
+}
+CRASH_PROGRAM(mistake_ring_of_channels) {
+  return weft::run([] {
+    weft::chan<int> c[3];
+    for (int i = 0; i < 3; ++i) {
+      weft::go([from = c[i], to = c[(i + 1) % 3]] {
+        const auto v = from.recv();
+        to.send(*v + 1);
+      });
+    }
+    static_cast<void>(c[0].recv());
+  });
+}
+CRASH_PROGRAM(mistake_large_array_on_the_stack) {
+  return weft::run([] {
+    weft::thread([] {
+      volatile char buffer[400'000];
+      for (std::size_t i = 0; i < sizeof buffer; i += 512) buffer[sizeof buffer - 1 - i] = 1;
+    }).join();
+  });
+}
+CRASH_PROGRAM(mistake_group_waits_for_itself) {
+  return weft::run([] {
+    weft::wait_group all;
+    all.go([&] { all.wait(); });
+    all.wait();
+  });
+}
+CRASH_PROGRAM(mistake_nested_panic_text) {
+  return weft::run([] { throw weft::panic_error("first line\nsecond line"); });
+}

@@ -1,0 +1,203 @@
+// Programs that are asked for a report by SIGQUIT, or ask for one themselves.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#include "crash/programs/program.h"
+#include "gmp/arena.h"
+#include "gmp/g.h"
+
+namespace app {
+
+std::atomic<int> spinning{0};
+weft::wait_group never;
+
+void say(const char* text) {
+  std::fputs(text, stdout);
+  std::fflush(stdout);
+}
+
+[[gnu::noinline]] void spin_for_ever() {
+  spinning.fetch_add(1);
+  for (;;) asm volatile("");
+}
+[[gnu::noinline]] void wait_here() {
+  never.wait();
+  asm volatile("");
+}
+[[gnu::noinline]] void read_for_ever() {
+  int ends[2];
+  if (pipe(ends) == 0) {
+    spinning.fetch_add(1);
+    char c;
+    while (read(ends[0], &c, 1) >= 0) {
+    }
+  }
+}
+
+// A frame of unknown size: functions like this one, and all without optimisation, find it by a register
+// that the kernel does not tell of a thread that is asleep.
+[[gnu::noinline]] long read_into_frame(int from, std::size_t size) {
+  char* buffer = static_cast<char*>(__builtin_alloca(size));
+  const long got = read(from, buffer, size);
+  asm volatile("" : : "r"(buffer) : "memory");
+  return got;
+}
+[[gnu::noinline]] long call_reader(int from) {
+  const long got = read_into_frame(from, 64);
+  asm volatile("");
+  return got;
+}
+
+// As if every goroutine that waits had done so for three minutes more.
+void age() {
+  weft::rt::for_each_g(
+      [](weft::rt::G& gp, void*) {
+        if (gp.in(weft::rt::g_status::waiting))
+          gp.waiting_since -= std::int64_t{185} * 1'000'000'000;
+      },
+      nullptr);
+}
+
+}  // namespace app
+
+// Go: TestCrashDumpsAllThreads
+CRASH_PROGRAM(quit_spinning) {
+  return weft::run(
+      [] {
+        for (int i = 0; i < 3; ++i) weft::go(app::spin_for_ever);
+        std::thread([] {
+          while (app::spinning.load() < 4) std::this_thread::yield();
+          app::say("ready\n");
+        }).detach();
+        app::spin_for_ever();
+      },
+      {.max_procs = 4});
+}
+// Two are frozen, or have not begun, whenever the third one runs.
+CRASH_PROGRAM(frozen_hogs) {
+  return weft::run(
+      [] {
+        for (int i = 0; i < 2; ++i) weft::go(app::spin_for_ever);
+        while (app::spinning.load() < 2) weft::gosched();
+        std::fputs(weft::runtime::stack(true).c_str(), stderr);
+        app::say("frozen\n");
+      },
+      {.max_procs = 1});
+}
+CRASH_PROGRAM(stack_of_reader) {
+  return weft::run([] {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    long got = 0;
+    weft::thread reader([&] { got = app::call_reader(ends[0]); });
+    std::string all;
+    while (all.find("app::read_into_frame(") == std::string::npos) {  // until it is there
+      weft::gosched();
+      all = weft::runtime::stack(true);
+    }
+    std::fputs(all.c_str(), stderr);
+    const bool sent = write(ends[1], "hello", 5) == 5;
+    reader.join();
+    std::fprintf(stderr, "got %ld\n", sent ? got : -1);
+  });
+}
+CRASH_PROGRAM(quit_waiting) {
+  app::never.add();
+  weft::runtime::gomaxprocs(1);  // who was started first has parked when the last one wakes
+  return weft::run([] {
+    weft::go(weft::attrs{.name = "sleeper"}, app::wait_here);
+    weft::go([] { weft::this_thread::sleep_for(std::chrono::hours(1)); });  // sleep-ok: to be seen
+    weft::go([] {
+      weft::this_thread::sleep_for(std::chrono::milliseconds(20));  // sleep-ok: the others park
+      app::age();
+      app::say("ready\n");
+      weft::this_thread::sleep_for(std::chrono::hours(1));  // sleep-ok: until the signal
+    });
+    app::wait_here();
+  });
+}
+// In a call of the kernel that nobody has announced.
+CRASH_PROGRAM(quit_reading) {
+  return weft::run(
+      [] {
+        weft::go(app::read_for_ever);
+        while (app::spinning.load() < 1) weft::gosched();
+        app::say("ready\n");
+        app::never.add();
+        app::wait_here();
+      },
+      {.max_procs = 2});
+}
+CRASH_PROGRAM(quit_ignored) {
+  std::signal(SIGQUIT, SIG_IGN);
+  return weft::run([] {
+    raise(SIGQUIT);
+    return 7;
+  });
+}
+CRASH_PROGRAM(quit_handled) {
+  std::signal(SIGQUIT, [](int) { _exit(8); });
+  return weft::run([] {
+    raise(SIGQUIT);
+    return 7;
+  });
+}
+CRASH_PROGRAM(quit_plain_thread) {
+  weft::runtime::num_goroutine();
+  app::say("ready\n");
+  for (;;) pause();
+}
+CRASH_PROGRAM(terminated) {
+  weft::run([] {});
+  app::say("ready\n");
+  for (;;) pause();
+}
+
+// runtime::stack(): all of them, while they go on.
+CRASH_PROGRAM(stack_of_all) {
+  app::never.add();
+  weft::runtime::gomaxprocs(1);
+  return weft::run([] {
+    weft::go(weft::attrs{.name = "sleeper"}, app::wait_here);
+    weft::this_thread::sleep_for(std::chrono::milliseconds(20));  // sleep-ok: the other parks
+    app::say(weft::runtime::stack(true).c_str());
+    return 0;
+  });
+}
+CRASH_PROGRAM(stack_of_thousands) {
+  app::never.add();
+  weft::runtime::gomaxprocs(1);
+  return weft::run([] {
+    for (int i = 0; i < 3000; ++i) {
+      weft::go([] {
+        app::spinning.fetch_add(1);
+        app::wait_here();
+      });
+    }
+    while (app::spinning.load() < 3000) weft::gosched();  // there is one P: they have parked
+    app::say(weft::runtime::stack(true).c_str());
+    return 0;
+  });
+}
+
+// WEFTDEBUG=tracebackancestors
+CRASH_PROGRAM(ancestors) {
+  return weft::run([] {
+    weft::wait_group done;
+    done.go([&] {
+      done.go([&] {
+        done.go([] { throw weft::panic_error("grandchild"); });
+        app::never.add();
+        app::wait_here();
+      });
+    });
+    done.wait();
+  });
+}

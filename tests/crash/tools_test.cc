@@ -1,0 +1,107 @@
+// Tools beside the library: `./weft doctor`, and what perf makes of goroutines' stacks.
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "crash/expect.h"
+#include "fiber/sanitizer.h"
+
+namespace {
+
+using namespace crash;  // NOLINT: their words throughout
+namespace fs = std::filesystem;
+
+bool have(const char* tool) {
+  return std::system(join({"command -v ", tool, " >/dev/null 2>&1"}).c_str()) == 0;
+}
+
+void expect(const std::string& text, const std::string& pattern) {
+  EXPECT_TRUE(crash::matches(text, pattern)) << "no match for\n" << pattern << "\nin\n" << text;
+}
+
+class Doctor : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!have("bash") || !have("python3")) GTEST_SKIP() << "bash or python3 is not there";
+    if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "a tool of this machine";
+  }
+};
+
+TEST_F(Doctor, KnowsTheMachineItsLimitsAndTheEnvironment) {
+  const outcome o = run({.command = {"sh", "-c", "ulimit -n 77 && exec " WEFT_COMMAND " doctor"},
+                         .environment = {"WEFTMAXPROCS=3", "WEFTDEBUG=iouring=0"}});
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  for (const char* fact :
+       {"kernel +Linux", "processors \\(affinity / online\\) +[0-9]+ / [0-9]+",
+        "cgroup limit of processors ", "vm.max_map_count +[0-9]+",
+        "open files \\(ulimit -n\\) +77\n", "WEFTMAXPROCS +3\n", "WEFTDEBUG +iouring=0\n",
+        "stack guards by advice +(yes|no \\()", "membarrier \\(private expedited\\) +(yes|no \\()",
+        "io_uring +no \\(WEFTDEBUG=iouring=0\\)\n +threads wait for files", "core files +.+\n"}) {
+    expect(o.out, join({"\n  ", fact}));
+  }
+}
+
+// Each fallback is named with its price where the kernel, or a sandbox, denies everything.
+TEST_F(Doctor, SaysWhatIsMissingCosts) {
+  const outcome o = run({.command = {"python3", "-c",
+                                     "import sys; sys.dont_write_bytecode = True; "
+                                     "sys.path.insert(0, '" WEFT_TOOLS "'); import doctor_probe; "
+                                     "doctor_probe.call = lambda *a: (-1, 38); "
+                                     "doctor_probe.doctor()"}});
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  for (const char* missing : {"membarrier \\(private expedited\\) +no \\(ENOSYS\\)\n +full fences",
+                              "process_madvise +no \\(ENOSYS\\)\n +guards are installed one by one",
+                              "io_uring +no \\(ENOSYS.*\\)\n +threads wait for files",
+                              "pidfd +no \\(ENOSYS\\)\n +waiting for a child process blocks",
+                              "rt_tgsigqueueinfo +no \\(ENOSYS\\)\n +plain tgkill"}) {
+    expect(o.out, join({"(^|\n)  ", missing}));
+  }
+}
+
+// Samples of `perf script`: the functions of each, innermost first.
+std::vector<std::vector<std::string>> samples_of(const std::string& text) {
+  std::vector<std::vector<std::string>> samples(1);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t") == std::string::npos) {
+      samples.emplace_back();
+    } else {
+      samples.back().push_back(line);
+    }
+  }
+  return samples;
+}
+
+// Every stack goes through the user's frames to the goroutine's entry, and ends there.
+TEST(Perf, StacksEndAtTheGoroutinesEntry) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer's frames are in between";
+  if (!have("perf")) GTEST_SKIP() << "perf is not there";
+  if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "a program of another machine";
+  const fs::path data = fs::path(testing::TempDir()) / ("weft_perf_" + std::to_string(getpid()));
+  const outcome recorded =
+      run({.command = {"perf", "record", "-q", "--call-graph", "dwarf,4096", "-F", "100", "-e",
+                       "cpu-clock:u", "-o", data.string(), CRASH_PROGRAMS},
+           .program = "burns"});
+  if (recorded.exit_status != 0) {
+    fs::remove(data);
+    GTEST_SKIP() << "perf may not record here: " << recorded.err;
+  }
+  const outcome o =
+      run({.command = {"perf", "script", "-i", data.string(), "--no-inline", "-F", "ip,sym"}});
+  fs::remove(data);
+  int seen = 0;
+  for (const auto& sample : samples_of(o.out)) {
+    if (sample.empty() || sample.front().find("burn_inner") == std::string::npos) continue;
+    ++seen;
+    EXPECT_NE(sample.back().find("weft_goroutine_entry"), std::string::npos) << o.out;
+    ASSERT_GT(sample.size(), 2u);
+    EXPECT_NE(sample[1].find("burn_outer"), std::string::npos) << o.out;
+  }
+  EXPECT_GT(seen, 0) << o.out;
+}
+
+}  // namespace

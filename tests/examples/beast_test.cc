@@ -1,0 +1,147 @@
+// <weft/boost.h>: a connection as Asio's streams; and examples/beast_server as a process.
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <gtest/gtest.h>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <weft/boost.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+
+#include "examples/http_client.h"
+#include "support/fixture.h"
+#include "support/program.h"
+#include "support/sockets.h"
+
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using weft::test::connected;
+using weft::test::http_client;
+using weft::test::pattern_string;
+using weft::test::program;
+using stream = weft::asio_stream<weft::net::tcp_conn>;
+using reference = weft::asio_stream<weft::net::tcp_conn&>;
+
+static_assert(boost::beast::is_sync_stream<stream>::value);
+static_assert(boost::beast::is_sync_stream<reference>::value);
+static_assert(boost::beast::is_sync_read_stream<weft::asio_stream<weft::net::unix_conn>>::value);
+static_assert(std::is_move_constructible_v<stream>);
+static_assert(std::is_same_v<decltype(weft::asio_stream(weft::net::tcp_conn())), stream>);
+
+class BoostStream : public weft::test::over_procs {};
+
+TEST_P(BoostStream, ScattersAndGathers) {
+  run([] {
+    auto [a, b] = connected();
+    reference out(a), in(b);
+    const std::string x = "ab", y = "cdef";
+    const std::vector<asio::const_buffer> parts{asio::buffer(x), {}, asio::buffer(y)};
+    EXPECT_EQ(out.write_some(parts), 6u);
+    char first[3], second[8];
+    const std::array<asio::mutable_buffer, 3> room{asio::buffer(first), asio::mutable_buffer(),
+                                                   asio::buffer(second)};
+    EXPECT_EQ(in.read_some(room), 6u);
+    EXPECT_EQ(std::string(first, 3) + std::string(second, 3), "abcdef");
+    error_code ec = asio::error::access_denied;
+    EXPECT_EQ(in.read_some(asio::mutable_buffer(), ec), 0u);
+    EXPECT_FALSE(ec);
+    EXPECT_EQ(out.write_some(asio::const_buffer(), ec), 0u);
+    EXPECT_FALSE(ec);
+  });
+}
+
+TEST_P(BoostStream, AlgorithmsOfAsio) {
+  run([] {
+    auto [a, b] = connected();
+    stream out(std::move(a)), in(std::move(b));
+    const std::string text = pattern_string(1, 0, 300'000);
+    weft::thread writes([&] {
+      EXPECT_EQ(asio::write(out, asio::buffer(std::string("line\nrest"))), 9u);
+      std::vector<asio::const_buffer> many;
+      for (std::size_t at = 0; at < text.size(); at += 100)
+        many.emplace_back(text.data() + at, 100);
+      EXPECT_EQ(asio::write(out, many), text.size());
+      out.next_layer().close();
+    });
+    std::string got;
+    EXPECT_EQ(asio::read_until(in, asio::dynamic_buffer(got), '\n'), 5u);
+    error_code ec;
+    asio::read(in, asio::dynamic_buffer(got), ec);
+    EXPECT_EQ(ec, asio::error::eof);
+    EXPECT_EQ(got, "line\nrest" + text);
+    writes.join();
+  });
+}
+
+TEST_P(BoostStream, Errors) {
+  run([] {
+    auto [a, b] = connected();
+    stream s(std::move(a));
+    error_code ec;
+    char buffer[8];
+    s.next_layer().set_deadline(weft::clock::now());
+    s.read_some(asio::buffer(buffer), ec);
+    EXPECT_EQ(ec, asio::error::timed_out);
+    s.write_some(asio::buffer("x", 1), ec);
+    EXPECT_EQ(ec, asio::error::timed_out);
+    s.next_layer().set_deadline(weft::clock::time_point::max());
+    b.set_linger(0);
+    b.close();
+    s.read_some(asio::buffer(buffer), ec);
+    EXPECT_EQ(ec, asio::error::connection_reset);
+    s.next_layer().close();
+    EXPECT_THROW(s.read_some(asio::buffer(buffer)), boost::system::system_error);
+    EXPECT_THROW(s.write_some(asio::buffer(buffer)), boost::system::system_error);
+    s.read_some(asio::buffer(buffer), ec);
+    EXPECT_EQ(ec, asio::error::operation_aborted);
+    EXPECT_EQ(weft::to_boost(weft::errc::mismatch).message(),
+              make_error_code(weft::errc::mismatch).message());
+    EXPECT_EQ(weft::to_boost(std::make_error_code(std::errc::invalid_argument)),
+              boost::system::errc::invalid_argument);
+    EXPECT_FALSE(weft::to_boost({}));
+  });
+}
+
+WEFT_OVER_PROCS(BoostStream);
+
+class BeastServer : public weft::test::runtime_test {};
+
+TEST_F(BeastServer, Serves) {
+  weft::run([] {
+    program server(BEAST_SERVER, {"127.0.0.1:0"});
+    http_client c(server.dial());
+    EXPECT_EQ(c.get("/").body, "hello\n");
+    const std::string text = pattern_string(1, 0, 200'000);
+    const auto post = [&](const std::string& body) {
+      return c.ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+                   std::to_string(body.size()) + "\r\n\r\n" + body);
+    };
+    EXPECT_EQ(post(text).body, text);
+    EXPECT_EQ(c.ask("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+                    "chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+                  .body,
+              "abc");
+    EXPECT_EQ(c.get("/nothing").status, 404);
+    c.send(
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\n");  // pipelined
+    EXPECT_EQ(c.receive().status, 200);
+    EXPECT_EQ(c.receive().status, 404);
+    http_client bad(server.dial());
+    EXPECT_EQ(bad.ask("nonsense\r\n\r\n").status, 400);
+    http_client large(server.dial());
+    EXPECT_EQ(large.ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n").status,
+              413);
+    server.dial().write_all("GET / HT");  // truncated
+    EXPECT_EQ(http_client(server.dial()).get("/").status, 200);
+    server.signal(SIGTERM);
+    EXPECT_EQ(server.wait().exit_code, 0);
+  });
+}
+
+}  // namespace

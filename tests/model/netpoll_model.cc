@@ -1,0 +1,197 @@
+// Exhaustive model of who looks for news of descriptors: sched/netpoll.cc with idle.cc, timer_watch.cc,
+// locked.cc and find_runnable.cc, compiled against the explorer.
+//
+// PO1, seen from outside: when everybody has come to rest, whoever waited for a descriptor of which there
+// was news has run.
+#include <gtest/gtest.h>
+
+#include "model/protocol.h"
+#include "model/scheduler.h"
+#include "sched/foreign.h"
+#include "sched/netpoll.h"
+
+namespace weft::model {
+namespace {
+
+constexpr auto kRead = rt::direction::read;
+
+struct state : runtime {
+  rt::poll_core<rt::waiter> desc;
+  rt::waiter node;
+
+  state(world& w, int procs, int ms) : runtime(w, procs, ms) {
+    now = 100;
+    count_goroutines(1);
+    tasks = [] { return -1; };
+  }
+
+  // As io/poll_wait.cc.
+  static bool publish(rt::waiter* w, void* self) {
+    auto* s = static_cast<state*>(self);
+    const bool plain_thread = w->gp == nullptr;
+    rt::io_wait_begins();
+    if (!s->desc.commit(kRead, w)) {
+      rt::io_wait_over();
+      return false;
+    }
+    if (plain_thread) rt::somebody_must_poll();
+    return true;
+  }
+  // A goroutine that waits for the descriptor, once, and then ends.
+  job* reader(world& w) {
+    job* j = make_job(w, "reader");
+    j->steps = {[this, j] {
+                  node.gp = j;
+                  if (!desc.begin_wait(kRead)) park(&node, publish, this);
+                },
+                [] {}};
+    return j;
+  }
+  void device(world& w) {
+    w.thread("device", [this] { the_poller.ready(&desc); });
+  }
+  void rest(world& w, job* j) {
+    w.finally([=] {
+      check(j->ran == 1, "there was news, and whoever waits for it sleeps");
+      check(!rt::io_is_awaited(), "somebody counts as waiting");
+    });
+  }
+};
+
+// It parks, and its M falls asleep.
+void parks(world& w, int procs) {
+  auto* s = w.make<state>(w, procs, 2);
+  job* j = s->reader(w);
+  s->holds(0, 0);
+  s->queued(0, j);
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->device(w);
+  s->rest(w, j);
+}
+
+// The one who polls is needed for something else, and falls asleep again.
+void poller_is_needed(world& w) {
+  auto* s = w.make<state>(w, 1, 2);
+  job* j = s->reader(w);
+  job* other = s->make_job(w, "other");
+  s->holds(0, 0);
+  s->queued(0, j);
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->device(w);
+  w.thread("T", [=] {
+    other->prepare();
+    rt::inject(other);
+  });
+  w.finally([=] {
+    check(other->ran == 1, "lost wake-up: the poller was not broken");
+    check(j->ran == 1, "there was news, and whoever waits for it sleeps");
+  });
+}
+
+// A plain thread waits, and every M is asleep; or there is none.
+void plain_thread(world& w, bool has_m) {
+  auto* s = w.make<state>(w, 1, 2);
+  if (has_m) {
+    s->idles(0);
+    s->sleeper(w, "M0", 0);
+  }
+  s->spares(w, has_m ? 1 : 0);
+  s->device(w);
+  w.thread("T", [=] {
+    if (!s->desc.begin_wait(kRead)) rt::block_thread(s->node, state::publish, s);
+  });
+}
+
+// An M has been poked on behalf of a plain thread, and its note is about to be set. Meanwhile its sleep has ended by
+// itself, and it polls; then it is needed for something else. There is no news.
+void poked_and_needed(world& w) {
+  auto* s = w.make<state>(w, 1, 2);
+  job* other = s->make_job(w, "other");
+  s->idles(0);
+  s->watcher(w, "M0", 0);
+  s->spares(w, 1);
+  w.service("T", [=] {
+    if (!s->desc.begin_wait(kRead)) rt::block_thread(s->node, state::publish, s);
+  });
+  w.thread("U", [=] {
+    other->prepare();
+    rt::inject(other);
+  });
+  w.finally([=] { check(other->ran == 1, "lost wake-up: the poller counts as awake"); });
+}
+
+// The goroutine is bound to its M, which gives its P away.
+void locked(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  job* j = s->reader(w);
+  s->holds(0, 0);
+  s->queued(0, j);
+  j->steps[0] = [s, j] {
+    s->m(0)->locked_g = j;
+    j->locked_m = s->m(0);
+    s->node.gp = j;
+    if (!s->desc.begin_wait(kRead)) park(&s->node, state::publish, s);
+  };
+  j->steps[1] = [s, j] {
+    check(rt::current_m() == s->m(0), "a locked goroutine runs elsewhere");
+    s->m(0)->locked_g = nullptr;
+    j->locked_m = nullptr;
+  };
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->device(w);
+  s->rest(w, j);
+}
+
+struct alarm : rt::timer_event {
+  int fired = 0;
+  explicit alarm(std::int64_t t) {
+    when = t;
+    fire = [](rt::timer_event* e, std::int64_t) { ++static_cast<alarm*>(e)->fired; };
+  }
+};
+
+// The one who polls watches the timers, too; somebody starts one that is due at once.
+void watches_timers(world& w) {
+  auto* s = w.make<state>(w, 2, 3);
+  auto* a = w.make<alarm>(50);
+  auto* computes = s->make_job(w, "computes");
+  rt::io_wait_begins();  // somebody waits, and there is no news
+  s->holds(0, 0);
+  s->idles(1);
+  s->thread(w, "M0", 0, [=] {
+    s->m(0)->curg = computes;
+    rt::arm_timer(s->m(0), *a);
+  });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  w.finally([=] { check(a->fired == 1, "a timer is overdue beside an idle P"); });
+}
+
+const protocol kProtocol{
+    "netpoll",
+    {"sched/netpoll.cc"},
+    {},
+    {
+        {"parks", {.preemptions = 3, .old_loads = 2}, [](world& w) { parks(w, 1); }},
+        {"parks, two Ps", {.preemptions = 2, .old_loads = 2}, [](world& w) { parks(w, 2); }},
+        {"poller is needed", {.preemptions = 2, .old_loads = 2}, poller_is_needed},
+        {"plain thread",
+         {.preemptions = 3, .old_loads = 2},
+         [](world& w) { plain_thread(w, true); }},
+        {"plain thread, no M",
+         {.preemptions = 3, .old_loads = 2},
+         [](world& w) { plain_thread(w, false); }},
+        {"poked and needed", {.preemptions = 2, .old_loads = 1}, poked_and_needed},
+        {"locked", {.preemptions = 2, .old_loads = 2}, locked},
+        {"watches timers", {.preemptions = 2, .old_loads = 2}, watches_timers},
+    },
+};
+const enrol_protocol kEnrolled(kProtocol);
+
+TEST(Model, Netpoll) { expect_all_mutants_caught(kProtocol); }
+
+}  // namespace
+}  // namespace weft::model

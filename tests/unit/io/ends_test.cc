@@ -1,0 +1,112 @@
+// The process ends: by a pipe that nobody reads any more, or while threads of the library are at work.
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <span>
+#include <unistd.h>
+
+#include <weft/chan.h>
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/net.h>
+#include <weft/process.h>
+#include <weft/run.h>
+#include <weft/signal.h>
+
+#include "os/test_hooks.h"
+#include "support/child_suite.h"
+
+namespace {
+
+using weft::rt::os::test_hooks;
+
+// The writing end of a pipe that nobody reads, as that descriptor.
+int broken_pipe_as(int number) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  ::close(ends[0]);
+  const int fd = number < 0 ? ends[1] : ::dup2(ends[1], number);
+  if (fd != ends[1]) ::close(ends[1]);
+  return fd;
+}
+
+// Writes to it in each of the ways; 5 if each says so.
+template <class Writer>
+int writes(Writer w) {
+  const weft::const_buffer parts[] = {"a", "b"};
+  for (int way = 0; way < 3; ++way) {
+    std::error_code ec;
+    switch (way) {
+      case 0: w.write_all("text", ec); break;
+      case 1: w.write_all(std::span(parts), ec); break;
+      default: w.write_some("text", ec); break;
+    }
+    if (ec != std::errc::broken_pipe) return 6;
+  }
+  return 5;
+}
+
+int writes_in_turn(int number, int way) {
+  return weft::run([&] {
+    weft::io::pipe_writer w = weft::io::pipe_writer::adopt(broken_pipe_as(number));
+    const weft::const_buffer parts[] = {"a", "b"};
+    std::error_code ec;
+    if (way == 0) {
+      w.write_all("text", ec);
+    } else {
+      w.write_all(std::span(parts), ec);
+    }
+    return 6;  // not reached
+  });
+}
+
+// 233: standard output and error are how a pipeline ends.
+WEFT_CHILD(writes_to_output) { return writes_in_turn(1, 0); }
+WEFT_CHILD(writes_to_error) { return writes_in_turn(2, 0); }
+WEFT_CHILD(writes_parts_to_output) { return writes_in_turn(1, 1); }
+WEFT_CHILD(writes_file_to_output) {
+  return weft::run([] {
+    std::error_code ec;
+    weft::io::file::adopt(broken_pipe_as(1)).write_all("text", ec);
+    return 6;
+  });
+}
+WEFT_CHILD(writes_elsewhere) {
+  return weft::run([] { return writes(weft::io::pipe_writer::adopt(broken_pipe_as(-1))); });
+}
+
+// Their threads go on after main().
+WEFT_CHILD(leaves_helpers) {
+  test_hooks.resolver_delay_ms.set(3);
+  return weft::run([] {
+    weft::chan<int> c(1);
+    weft::signal::notify(c, {SIGUSR1});
+    for (int i = 0; i < 10; ++i) {
+      weft::go([] {
+        std::error_code ec;
+        for (;;) weft::net::resolver::lookup("slow.test:80", ec);
+      });
+    }
+    weft::net::resolver::lookup("slow.test:80");
+    { const weft::process::child left = weft::process::command("sleep", {"0.01"}).start(); }
+    ::raise(SIGUSR1);
+    return 7;
+  });
+}
+
+class Ends : public weft::test::children_over_procs {};
+
+TEST_P(Ends, ByAPipeThatNobodyReads) {
+  for (const char* child :
+       {"writes_to_output", "writes_to_error", "writes_parts_to_output", "writes_file_to_output"}) {
+    EXPECT_EQ(run(child).status, 128 + SIGPIPE) << child;
+  }
+  EXPECT_EQ(run("writes_elsewhere").status, 5);
+}
+
+TEST_P(Ends, WhileHelpersAreAtWork) { expect("leaves_helpers", 7, ""); }
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }

@@ -1,0 +1,141 @@
+// Other programs, with a pidfd and without.
+#include <chrono>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+
+#include <weft/context.h>
+#include <weft/go.h>
+#include <weft/process.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+
+#include "os/test_hooks.h"
+#include "support/files.h"
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::process::command;
+using weft::process::stream_choice;
+
+class Process : public weft::test::over_procs {
+ protected:
+  void TearDown() override {
+    weft::rt::os::test_hooks.reset();
+    over_procs::TearDown();
+  }
+  // f with each way to wait.
+  template <class F>
+  void both_ways(F f) {
+    for (const int deny : {0, 1}) {
+      weft::rt::os::test_hooks.deny_pidfd.set(deny);
+      run(f);
+    }
+  }
+};
+
+TEST_P(Process, EndsAsItEnds) {
+  both_ways([] {
+    EXPECT_TRUE(command("true").run().ok());
+    EXPECT_EQ(command("sh", {"-c", "exit 7"}).run().exit_code, 7);
+    EXPECT_EQ(command("sh", "-c", std::string("exit 8")).run().exit_code, 8);
+    const auto r = command("sh", {"-c", "kill -TERM $$"}).run();
+    EXPECT_EQ(r.signal, SIGTERM);
+    EXPECT_EQ(r.exit_code, -1);
+    // An emulator's vfork() is a fork(), from which glibc hears of no error.
+    if (weft::test::emulated()) return;
+    std::error_code ec;
+    command("no-such-program-anywhere").run(ec);
+    EXPECT_EQ(ec, std::errc::no_such_file_or_directory);
+    EXPECT_THROW(command("true").dir("/no/such/folder").run(), std::system_error);
+  });
+}
+
+TEST_P(Process, CapturesWhatItSays) {
+  both_ways([] {
+    const auto r = command("sh", {"-c", "echo out; echo err >&2; pwd; echo $WORD"})
+                       .dir("/")
+                       .env("WORD", "first")
+                       .env("WORD", "second")
+                       .output();
+    EXPECT_EQ(r.out, "out\n/\nsecond\n");
+    EXPECT_EQ(r.err, "err\n");
+    EXPECT_EQ(command("/usr/bin/env").clear_env().env("A", "b").output().out, "A=b\n");
+    // More than a pipe holds, on both.
+    const auto much =
+        command("sh", {"-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2"}).output();
+    EXPECT_EQ(much.out.size(), 300'000u);
+    EXPECT_EQ(much.err.size(), 300'000u);
+  });
+}
+
+TEST_P(Process, TalksThroughPipes) {
+  both_ways([] {
+    auto c = command("cat").in(stream_choice::pipe()).out(stream_choice::pipe()).start();
+    EXPECT_GT(c.pid(), 0);
+    c.in.write_all("hello");
+    char five[5];
+    c.out.read_full(five);
+    EXPECT_EQ(std::string(five, 5), "hello");
+    c.in.close();
+    EXPECT_TRUE(c.wait().ok());
+    std::error_code ec;
+    c.wait(ec);
+    EXPECT_EQ(ec, std::errc::no_child_process);
+    EXPECT_TRUE(command("cat").in(stream_choice::null()).out(stream_choice::null()).run().ok());
+  });
+}
+
+// Descriptors 0 to 2 of this process are meant as they are here, whatever the program has there by then.
+TEST_P(Process, StreamsMayBeSwapped) {
+  run([] {
+    const weft::test::folder dir;
+    const auto text = [&](const char* name) { return weft::io::read_file(dir / name); };
+    weft::io::file first = weft::io::file::create(dir / "first");
+    weft::io::file second = weft::io::file::create(dir / "second");
+    std::fflush(stdout);
+    const int ours[] = {::dup(1), ::dup(2)};
+    ::dup2(first.native_handle(), 1);
+    ::dup2(second.native_handle(), 2);
+    const command says("sh", {"-c", "echo out; echo err >&2"});
+    auto piped = command(says).out(stream_choice::pipe()).err(stream_choice::fd(1)).start();
+    std::string out(4, '\0');
+    piped.out.read_full(out);
+    const bool good = piped.wait().ok() && piped.out.read_some(out) == 0 &&
+                      command(says).out(stream_choice::fd(2)).err(stream_choice::fd(1)).run().ok();
+    ::dup2(ours[0], 1);
+    ::dup2(ours[1], 2);
+    for (const int fd : ours) ::close(fd);
+    EXPECT_TRUE(good);
+    EXPECT_EQ(out, "out\n");
+    EXPECT_EQ(text("first"), "err\nerr\n");
+    EXPECT_EQ(text("second"), "out\n");
+    std::error_code ec;
+    command("true").err(stream_choice::fd(-1)).run(ec);
+    EXPECT_EQ(ec, std::errc::bad_file_descriptor);
+  });
+}
+
+TEST_P(Process, IsKilled) {
+  both_ways([] {
+    const int before = weft::test::open_descriptors();
+    {
+      auto c = command("sleep", {"1000"}).start();
+      c.kill(SIGINT);
+      EXPECT_EQ(c.wait().signal, SIGINT);
+      std::error_code ec;
+      auto [ctx, cancel] = weft::with_timeout(weft::context(), 5ms);
+      const auto r = command("sleep", {"1000"}).run(ctx, ec);
+      EXPECT_EQ(r.signal, SIGKILL);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      cancel();
+    }
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+}  // namespace

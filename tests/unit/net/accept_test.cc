@@ -1,0 +1,202 @@
+// What accept(), the resolver and writers do when the system fails, or does less than it was asked for.
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/context.h>
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/net.h>
+#include <weft/thread.h>
+#include <weft/time.h>
+#include <weft/wait_group.h>
+
+#include "os/test_hooks.h"
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::rt::os::test_hooks;
+namespace net = weft::net;
+
+class NetFaults : public weft::test::over_procs {
+ protected:
+  void TearDown() override {
+    test_hooks.reset();
+    over_procs::TearDown();
+  }
+};
+
+// 229
+TEST_P(NetFaults, AbortedConnectionsAreSkipped) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+    test_hooks.accept_aborted_count.set(5);
+    EXPECT_TRUE(l.accept());
+    EXPECT_EQ(test_hooks.accept_aborted_count.get(), 0);
+  });
+}
+
+TEST_P(NetFaults, WithoutDescriptorsAcceptWaitsAndGoesOn) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+    test_hooks.accept_emfile_count.set(2);
+    EXPECT_TRUE(l.accept());
+    EXPECT_EQ(test_hooks.accept_emfile_count.get(), 0);
+    // Its deadline and a close end the pause, too.
+    net::tcp_conn d = net::dial(l.local_endpoint().to_string());
+    test_hooks.accept_emfile_count.set(1'000'000);
+    std::error_code ec;
+    l.set_deadline(weft::clock::now() + 2ms);
+    l.accept(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    l.set_deadline(weft::clock::time_point::max());
+    weft::thread waits([&] {
+      std::error_code e;
+      l.accept(e);
+      EXPECT_EQ(e, weft::errc::closed);
+    });
+    weft::gosched();
+    l.close();
+    waits.join();
+  });
+}
+
+// The real thing: the process has no descriptor left.
+TEST_P(NetFaults, RealExhaustion) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+    // UBSan looks at the type of each category once, and needs a pipe for it.
+    EXPECT_NE(std::error_code(), std::errc::too_many_files_open);
+    rlimit old{};
+    getrlimit(RLIMIT_NOFILE, &old);
+    std::vector<int> taken;
+    rlimit few = old;
+    few.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.push_back(fd);
+    std::error_code ec;
+    net::dial("127.0.0.1:1", ec);
+    EXPECT_EQ(ec, std::errc::too_many_files_open);
+    std::atomic<bool> accepted{false};
+    weft::thread accepts([&] {
+      EXPECT_TRUE(l.accept());
+      accepted = true;
+    });
+    weft::gosched();
+    EXPECT_FALSE(accepted);
+    for (int fd : taken) ::close(fd);
+    accepts.join();
+    setrlimit(RLIMIT_NOFILE, &old);
+  });
+}
+
+// Descriptors that were sent, and that this process may not have.
+TEST_P(NetFaults, PassedDescriptorsAreNotLostSilently) {
+  run([&] {
+    EXPECT_NE(std::error_code(), std::errc::too_many_files_open);  // as above
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    net::unix_conn a = net::unix_conn::adopt(ends[0]), b = net::unix_conn::adopt(ends[1]);
+    const int sent[] = {0, 1, 2};
+    a.send_fds("text", sent);
+    const int next = ::dup(0);
+    ::close(next);
+    rlimit old{};
+    getrlimit(RLIMIT_NOFILE, &old);
+    rlimit few = old;
+    few.rlim_cur = static_cast<rlim_t>(next) + 1;
+    setrlimit(RLIMIT_NOFILE, &few);
+    int got[3];
+    std::size_t count = 0;
+    char text[4];
+    std::error_code ec;
+    const std::size_t n = b.recv_fds(text, got, count, ec);
+    setrlimit(RLIMIT_NOFILE, &old);
+    EXPECT_EQ(ec, std::errc::too_many_files_open);
+    EXPECT_EQ(std::string(text, n), "text");
+    EXPECT_LE(count, 1u);  // the runtime may have needed it
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(::close(got[i]), 0);
+  });
+}
+
+constexpr std::int64_t kOftenShort = 4'000'001;  // every fifth call (io/calls.h)
+
+// What several goroutines write to one stream, each in one call, arrives in one piece, however little the kernel takes
+// at a time.
+template <class Writer, class Reader>
+void expect_whole_messages(Writer& to, Reader& from) {
+  constexpr int kWriters = 8;
+  constexpr std::size_t kSize = 200;
+  const int each = weft::test::scaled(1000, 50);
+  test_hooks.io_faults.set(kOftenShort);
+  weft::wait_group writers;
+  for (int i = 0; i < kWriters; ++i) {
+    writers.go([&, i] {
+      const std::string message(kSize, static_cast<char>('a' + i));
+      for (int n = 0; n < each; ++n) to.write_all(message);
+    });
+  }
+  std::string got(kSize, '\0');
+  int torn = 0;
+  for (int n = 0; n < kWriters * each; ++n) {
+    from.read_full(got);
+    torn += got != std::string(kSize, got[0]);
+  }
+  writers.wait();
+  EXPECT_EQ(torn, 0);
+}
+
+TEST_P(NetFaults, MessagesOfSeveralWritersStayWhole) {
+  run([&] {
+    auto [a, b] = weft::test::connected();
+    expect_whole_messages(a, b);
+    auto [r, w] = weft::io::pipe();
+    expect_whole_messages(w, r);
+  });
+}
+
+TEST_P(NetFaults, TheResolverIsSlow) {
+  test_hooks.resolver_delay_ms.set(20);
+  run([&] {
+    std::error_code ec;
+    auto [ctx, cancel] = weft::with_timeout(weft::context(), 2ms);
+    net::resolver::lookup("slow.test:80", ctx, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    cancel();
+    const auto found = net::resolver::lookup("slow.test:80");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].to_string(), "127.0.0.1:80");
+    // Others go on meanwhile, and many may ask at once.
+    std::vector<weft::thread> all;
+    for (int i = 0; i < 40; ++i) {
+      all.emplace_back([] { EXPECT_EQ(net::resolver::lookup("slow.test:80").size(), 1u); });
+    }
+    for (auto& t : all) t.join();
+  });
+}
+
+TEST_P(NetFaults, WithoutEpollPwait2) {
+  test_hooks.deny_epoll_pwait2.set(1);
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const auto t = weft::clock::now() + 3ms;
+    l.set_deadline(t);
+    std::error_code ec;
+    l.accept(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_GE(weft::clock::now(), t);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,141 @@
+// sysmon's back-stop: news that nobody looks for; and who must do without it.
+#include "sched/netpoll.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+
+#include <weft/go.h>
+#include <weft/io.h>
+#include <weft/runtime.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>
+
+#include "gmp/inside.h"
+#include "os/clock.h"
+#include "os/test_hooks.h"
+#include "sched/sched_api.h"
+#include "support/fixture.h"
+
+namespace {
+
+// The test is sysmon: the real one looks at no time of ours.
+class Netpoll : public weft::test::over_procs {
+ protected:
+  static void SetUpTestSuite() { weft::rt::os::test_hooks.no_sysmon.set(1); }
+};
+
+// As many goroutines as Ps compute and never yield. Whoever waits for a descriptor is made runnable all the
+// same, by sysmon; it runs when a P is free.
+TEST_P(Netpoll, TheBackStopLooksWhenAllAreBusy) {
+  std::atomic<bool> over{false}, runnable{false};
+  std::atomic<int> computing{0};
+  const int event = eventfd(0, EFD_CLOEXEC);
+  const std::uint64_t one = 1;
+  std::thread sysmon([&] {
+    while (computing < procs()) std::this_thread::yield();
+    ASSERT_EQ(::write(event, &one, sizeof one), 8);
+    // The clock is ours: ten milliseconds pass from one look to the next.
+    for (std::int64_t now = 1; weft::rt::io_is_awaited(); now += 11'000'000) {
+      weft::rt::netpoll_backstop(now);
+      std::this_thread::yield();
+    }
+    runnable = true;
+    over = true;
+  });
+  run([&] {
+    weft::io::poll_fd p(event);
+    weft::thread waits([&] { p.wait_readable(); });
+    while (!weft::rt::io_is_awaited()) weft::gosched();
+    weft::wait_group wg;
+    for (int i = 1; i < procs(); ++i) {
+      wg.go([&] {
+        ++computing;
+        while (!over) sched_yield();
+      });
+    }
+    ++computing;
+    while (!over) sched_yield();
+    waits.join();
+    wg.wait();
+  });
+  sysmon.join();
+  EXPECT_TRUE(runnable);
+  ::close(event);
+}
+
+// The only goroutine is in a long call: its thread is awake, and will not look for anything. A plain thread that waits
+// meanwhile is not left to sysmon.
+TEST_P(Netpoll, PlainThreadsDoNotDependOnThoseInCalls) {
+  const int event = eventfd(0, EFD_CLOEXEC);
+  const std::uint64_t one = 1;
+  run([&] {
+    weft::runtime::blocking_for_long([&] {
+      for (int i = 0; i < 20; ++i) {
+        std::thread waits([&] {
+          weft::io::poll_fd p(event);
+          p.wait_readable();
+        });
+        while (!weft::rt::io_is_awaited()) std::this_thread::yield();
+        EXPECT_EQ(::write(event, &one, sizeof one), 8);
+        waits.join();
+        std::uint64_t count = 0;
+        EXPECT_EQ(::read(event, &count, sizeof count), 8);
+      }
+    });
+  });
+  ::close(event);
+}
+
+// Everybody who is awake computes or is in a call, and nobody is asleep; but a P is free. Whom the back-stop finds runs
+// there.
+TEST_P(Netpoll, TheBackStopFindsAnMForAFreeP) {
+  if (procs() == 1) return;  // no P is free
+  std::atomic<bool> has_run{false}, ready{false};
+  const int event = eventfd(0, EFD_CLOEXEC);
+  const std::uint64_t one = 1;
+  std::thread sysmon([&] {
+    while (!ready) std::this_thread::yield();
+    EXPECT_EQ(::write(event, &one, sizeof one), 8);
+    for (std::int64_t now = 1; !has_run; now += 11'000'000) {
+      weft::rt::netpoll_backstop(now);
+      std::this_thread::yield();
+    }
+  });
+  run([&] {
+    weft::io::poll_fd p(event);
+    weft::thread waits([&] {
+      p.wait_readable();
+      has_run = true;
+      has_run.notify_all();
+    });
+    while (!weft::rt::io_is_awaited()) weft::gosched();
+    const auto threads = [] {
+      const weft::rt::inside here;
+      const weft::rt::scoped_lock held(weft::rt::sched.lock);
+      return weft::rt::sched.m_count;
+    };
+    weft::wait_group in_calls;
+    std::atomic<int> inside{0};
+    for (int started = 0; threads() > started + 1;) {  // but for this one all are in calls
+      ++started;
+      in_calls.go([&] {
+        weft::runtime::blocking_for_long([&] {
+          ++inside;
+          has_run.wait(false);
+        });
+      });
+      while (inside < started) sched_yield();  // another M takes it
+    }
+    ready = true;
+    while (!has_run) sched_yield();
+    in_calls.wait();
+    waits.join();
+  });
+  sysmon.join();
+  ::close(event);
+}
+
+}  // namespace

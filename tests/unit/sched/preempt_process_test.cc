@@ -1,0 +1,535 @@
+// What preemption must not disturb, each in a process of its own: the program's signals, its handlers and their stacks, its
+// children, its user ids; and what must work without: the signal, the kernel's fences, interruptions altogether.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "base/asymmetric_fence.h"
+#include "os/clock.h"
+#include "sched/preempt.h"
+#include "sched/sched_api.h"
+#include "support/child_suite.h"
+#include "support/preemptions.h"
+
+extern char** environ;
+
+namespace {
+
+using namespace std::chrono_literals;
+using weft::test::preemptions;
+
+constexpr int kRight = 3;
+
+// Runs f while others compute and are preempted, until it has returned and so many preemptions have happened.
+template <class F>
+void under_preemption(F f, std::uint64_t few = 10) {
+  const std::uint64_t until = preemptions() + weft::test::preemptions_wanted(few);
+  std::atomic<bool> stop{false};
+  weft::wait_group hogs;
+  {
+    const weft::test::crowd others(1);
+    for (int i = 0; i < weft::runtime::gomaxprocs() + 1; ++i) {
+      hogs.go([&] {
+        while (!stop.load(std::memory_order_relaxed)) {
+        }
+      });
+    }
+    f();
+    while (preemptions() < until) weft::gosched();
+    stop = true;
+  }
+  hogs.wait();
+}
+
+void compute(std::chrono::microseconds d) {
+  const auto until = weft::test::test_clock::now() + d;
+  while (weft::test::test_clock::now() < until) {
+  }
+}
+
+class PreemptProcess : public testing::Test {
+ protected:
+  static void expect(const char* child, std::vector<std::string> environment = {},
+                     const std::string& output = "") {
+    environment.emplace_back("WEFTMAXPROCS=2");
+    const auto r = weft::test::run_child(child, environment);
+    EXPECT_EQ(r.status, kRight) << r.output;
+    EXPECT_EQ(r.output, output);
+  }
+};
+
+// -- which signal --------------------------------------------------------------------------------
+
+bool is_default(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+}
+
+WEFT_CHILD(another_signal) {
+  weft::run([] { under_preemption([] {}); });
+  return is_default(SIGURG) && !is_default(weft::rt::runtime_signal()) ? kRight : 1;
+}
+TEST_F(PreemptProcess, ByAnotherSignal) {
+  expect("another_signal", {"WEFTDEBUG=preemptsignal=" + std::to_string(SIGUSR1)});
+  expect("another_signal", {"WEFTDEBUG=preemptsignal=" + std::to_string(SIGRTMIN + 3)});
+}
+
+WEFT_CHILD(default_signal) {
+  weft::run([] { under_preemption([] {}); });
+  return weft::rt::runtime_signal() == SIGURG && !is_default(SIGURG) ? kRight : 1;
+}
+TEST_F(PreemptProcess, SignalsThatCannotBeOursAreNamed) {
+  expect("default_signal");
+  for (const int signal : {SIGKILL, 33}) {
+    const auto r = weft::test::run_child("default_signal",
+                                         {"WEFTDEBUG=preemptsignal=" + std::to_string(signal)});
+    EXPECT_EQ(r.status, kRight);
+    EXPECT_NE(r.output.find("preemptsignal takes SIGURG, SIGUSR1"), std::string::npos) << r.output;
+  }
+}
+
+// The program's own: as if weft were not there.
+WEFT_CHILD(users_signal_kills) {
+  weft::run([] { under_preemption([] { raise(SIGUSR1); }); });
+  return 1;
+}
+TEST_F(PreemptProcess, WhatTheSystemDoesAboutTheSignalStays) {
+  const auto r = weft::test::run_child("users_signal_kills",
+                                       {"WEFTDEBUG=preemptsignal=" + std::to_string(SIGUSR1)});
+  EXPECT_EQ(r.status, 128 + SIGUSR1) << r.output;
+}
+
+// Go: TestCgoSigfwd. Other people's signals go to the handler that was there before, ours do not.
+std::atomic<int> chained{0}, strange{0};
+void install_chained(int flags) {
+  struct sigaction action {};
+  action.sa_sigaction = [](int signal, siginfo_t* info, void* context) {
+    ++(signal == SIGURG && info != nullptr && info->si_pid == getpid() && context != nullptr
+           ? chained
+           : strange);
+    errno = 77;
+  };
+  action.sa_flags = SA_SIGINFO | flags;
+  sigaction(SIGURG, &action, nullptr);
+}
+int count_chained() {
+  constexpr int kSignals = 60;
+  weft::run([] {
+    under_preemption([] {
+      errno = 11;
+      for (int i = 0; i < kSignals; ++i) {
+        raise(SIGURG);
+        compute(50us);
+      }
+    });
+  });
+  // The kernel merges two signals of one number that wait for the same thread.
+  return chained <= kSignals && chained >= kSignals * 9 / 10 && strange == 0 ? kRight : 1;
+}
+WEFT_CHILD(chains) {
+  install_chained(SA_RESTART);
+  return count_chained();
+}
+WEFT_CHILD(chains_on_a_stack) {
+  install_chained(SA_ONSTACK);
+  return count_chained();
+}
+TEST_F(PreemptProcess, ChainsOtherPeoplesSignals) {
+  expect("chains");
+  expect("chains_on_a_stack");
+}
+
+// Go: TestCgoExternalThreadSignal, TestCgoExternalThreadSIGPROF. Threads that weft has never seen, and those that have used it.
+WEFT_CHILD(signals_at_plain_threads) {
+  install_chained(SA_RESTART);
+  static std::atomic<int> profiled{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++profiled; };
+  sigaction(SIGPROF, &action, nullptr);
+  weft::run([] {
+    under_preemption([] {
+      for (int i = 0; i < 50; ++i) {
+        std::thread([] { raise(SIGURG); }).join();
+        std::thread([] {
+          weft::chan<int> c(1);
+          c.send(1);
+          raise(SIGURG);
+          raise(SIGPROF);
+        }).join();
+      }
+    });
+  });
+  return chained == 100 && strange == 0 && profiled == 50 ? kRight : 1;
+}
+TEST_F(PreemptProcess, SignalsAtPlainThreads) { expect("signals_at_plain_threads"); }
+
+// -- the handler leaves no trace -----------------------------------------------------------------
+
+// The program's own timer interrupts goroutines, too, and their handlers nest.
+WEFT_CHILD(users_handlers) {
+  static std::atomic<int> ticks{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++ticks; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPROF, &action, nullptr);
+  const itimerval often{{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_PROF, &often, nullptr);
+  weft::run([] { under_preemption([] {}, 60); });
+  // TSan runs the handler of the main thread, which may have got all of them, when it next sleeps.
+  const bool ticked = weft::test::eventually([] {
+    std::this_thread::sleep_for(1ms);  // sleep-ok: see above
+    return ticks > 0;
+  });
+  const itimerval never{};
+  setitimer(ITIMER_PROF, &never, nullptr);
+  return ticked ? kRight : 1;
+}
+TEST_F(PreemptProcess, BesideUsersHandlers) { expect("users_handlers"); }
+
+// A goroutine's thread keeps the mask and the stack for handlers that the goroutine has given it.
+WEFT_CHILD(mask_and_stack) {
+  static std::array<char, 64 * 1024> own_stack;
+  static std::atomic<int> inside{0}, outside{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    char here;
+    const bool own = &here >= own_stack.data() && &here < own_stack.data() + own_stack.size();
+    ++(own ? inside : outside);
+  };
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigaction(SIGUSR2, &action, nullptr);
+  std::atomic<int> wrong{0};
+  weft::run([&] {
+    under_preemption(
+        [&] {
+          weft::runtime::lock_os_thread();
+          stack_t mine{}, before{}, now{};
+          mine.ss_sp = own_stack.data();
+          mine.ss_size = own_stack.size();
+          sigaltstack(&mine, &before);
+          sigset_t block, mask;
+          sigemptyset(&block);
+          sigaddset(&block, SIGWINCH);
+          pthread_sigmask(SIG_BLOCK, &block, nullptr);
+          for (int i = 0; i < 20; ++i) {
+            compute(2ms);
+            raise(SIGUSR2);
+            pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+            sigaltstack(nullptr, &now);
+            wrong += sigismember(&mask, SIGWINCH) == 1 && sigismember(&mask, SIGURG) == 0 &&
+                             sigismember(&mask, SIGUSR2) == 0 && now.ss_sp == mine.ss_sp
+                         ? 0
+                         : 1;
+          }
+          pthread_sigmask(SIG_UNBLOCK, &block, nullptr);
+          sigaltstack(&before, nullptr);
+          weft::runtime::unlock_os_thread();
+        },
+        40);
+  });
+  return wrong == 0 && inside == 20 && outside == 0 ? kRight : 1;
+}
+TEST_F(PreemptProcess, KeepsMaskAndSignalStack) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan runs handlers elsewhere";
+  expect("mask_and_stack");
+}
+
+// glibc's setgid() signals every thread and waits for it: those that are frozen must answer, too.
+WEFT_CHILD(changes_ids) {
+  std::atomic<int> failed{0};
+  weft::run([&] {
+    under_preemption(
+        [&] {
+          std::thread plain([&] {
+            for (int i = 0; i < 20; ++i) failed += setgid(getgid()) == 0 ? 0 : 1;
+          });
+          for (int i = 0; i < 20; ++i) {
+            failed += setuid(getuid()) == 0 ? 0 : 1;
+            weft::gosched();
+          }
+          plain.join();
+        },
+        40);
+  });
+  return failed == 0 ? kRight : 1;
+}
+TEST_F(PreemptProcess, ChangesUserIds) { expect("changes_ids"); }
+
+// -- children ------------------------------------------------------------------------------------
+
+int status_of(pid_t child) {
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+WEFT_CHILD(forks) {
+  std::atomic<int> wrong{0};
+  weft::run([&] {
+    under_preemption([&] {
+      for (int i = 0; i < 10; ++i) {
+        pid_t child = fork();
+        if (child == 0) {
+          compute(1ms);
+          _exit(41);
+        }
+        wrong += status_of(child) == 41 ? 0 : 1;
+        child = vfork();  // shares the memory of the goroutine that waits for it
+        if (child == 0) {
+          execl("/bin/sh", "sh", "-c", "exit 42", nullptr);
+          _exit(1);
+        }
+        wrong += status_of(child) == 42 ? 0 : 1;
+        const char* words[] = {"sh", "-c", "exit 43", nullptr};
+        wrong += posix_spawn(&child, "/bin/sh", nullptr, nullptr, const_cast<char**>(words),
+                             environ) == 0 &&
+                         status_of(child) == 43
+                     ? 0
+                     : 1;
+      }
+    });
+  });
+  return wrong == 0 ? kRight : 1;
+}
+TEST_F(PreemptProcess, ForksAndRunsPrograms) { expect("forks"); }
+
+// Signals at a vfork child that computes: it has its parent's memory, and must not believe to be an M.
+WEFT_CHILD(vfork_is_signalled) {
+  int status = -1;
+  weft::run([&] {
+    under_preemption([&] {
+      const pid_t child = vfork();
+      if (child == 0) {
+        for (int i = 0; i < 100; ++i) weft::rt::send_runtime_signal(gettid());
+        _exit(44);
+      }
+      status = status_of(child);
+    });
+  });
+  return status == 44 ? kRight : 1;
+}
+TEST_F(PreemptProcess, AVforkChildIsSignalled) {
+  if (WEFT_TEST_TSAN || WEFT_TEST_ASAN) GTEST_SKIP() << "sanitizers intercept vfork";
+  expect("vfork_is_signalled");
+}
+
+// Go: TestCgoExecSignalMask. A program that is started has the mask that this one began with.
+WEFT_CHILD(execs) {
+  sigset_t block;
+  sigemptyset(&block);
+  sigaddset(&block, SIGURG);  // which Ms must have unblocked
+  sigaddset(&block, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &block, nullptr);
+  int status = -1;
+  weft::run([&] {
+    under_preemption([&] {
+      const char* words[] = {"grep", "SigBlk", "/proc/self/status", nullptr};
+      pid_t child = -1;
+      if (posix_spawnp(&child, "grep", nullptr, nullptr, const_cast<char**>(words), environ) == 0) {
+        status = status_of(child);
+      }
+    });
+  });
+  return status == 0 ? kRight : 1;
+}
+TEST_F(PreemptProcess, ExecutedProgramsHaveTheOriginalMask) {
+  const auto r = weft::test::run_child("execs");
+  EXPECT_EQ(r.status, kRight) << r.output;
+  EXPECT_EQ(r.output, "SigBlk:\t0000000000000800\n") << "SIGUSR2, and perhaps SIGURG";
+}
+
+// -- without -------------------------------------------------------------------------------------
+
+// Nobody is interrupted, and whoever calls the runtime makes room: by the flag that is always tried first.
+WEFT_CHILD(only_asked) {
+  return weft::run([] {
+    std::atomic<bool> other_ran{false};
+    weft::wait_group ended;
+    ended.go([&] { other_ran = true; });
+    compute(50ms);
+    if (other_ran || preemptions() != 0) return 1;
+    weft::chan<int> c(1);
+    while (!other_ran) c.try_recv();  // never parks
+    ended.wait();
+    return preemptions() == 0 ? kRight : 2;
+  });
+}
+TEST_F(PreemptProcess, AskedOnly) {
+  const auto r =
+      weft::test::run_child("only_asked", {"WEFTDEBUG=asyncpreemptoff=1", "WEFTMAXPROCS=1"});
+  EXPECT_EQ(r.status, kRight) << r.output;
+}
+
+// Nobody waits: nobody is disturbed.
+WEFT_CHILD(undisturbed) {
+  weft::run([] {
+    weft::wait_group ended;
+    for (int i = 0; i < 2; ++i) ended.go([] { compute(100ms); });
+    ended.wait();
+  });
+  return preemptions() <= 2 ? kRight : 1;  // the runtime's own helpers may want to run
+}
+TEST_F(PreemptProcess, NobodyIsDisturbedInVain) { expect("undisturbed"); }
+
+// The kernel answers `call` with ENOSYS from now on.
+bool deny(unsigned call) {
+  const sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Ps change hands all the time, by both ways.
+int robs_and_freezes() {
+  std::atomic<long> sum{0};
+  weft::run([&] {
+    under_preemption([&] {
+      weft::wait_group ended;
+      for (int i = 0; i < 20; ++i) {
+        ended.go([&] {
+          for (int n = 0; n < 5; ++n) {
+            usleep(1000);  // sleep-ok: the call that blocks
+            weft::chan<int> c(1);
+            c.send(1);
+            sum += *c.recv();
+          }
+        });
+      }
+      ended.wait();
+    });
+  });
+  return sum == 100 && weft::test::handoffs() > 0 ? kRight : 1;
+}
+WEFT_CHILD(no_membarrier) {
+  if (!deny(SYS_membarrier)) return 77;
+  const int status = robs_and_freezes();
+  return weft::rt::asymmetric_fences ? 2 : status;
+}
+TEST_F(PreemptProcess, WithoutTheKernelsFences) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  expect("no_membarrier");
+}
+
+// Sandboxes deny this one.
+WEFT_CHILD(no_queued_signals) {
+  if (!deny(SYS_rt_tgsigqueueinfo)) return 77;
+  return robs_and_freezes();
+}
+TEST_F(PreemptProcess, WithoutQueuedSignals) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  expect("no_queued_signals");
+}
+
+// -- bounds --------------------------------------------------------------------------------------
+
+// Without malloc: who waits for one of its locks, which a frozen goroutine holds, is not frozen and counts.
+int threads_now() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.m_count;
+}
+
+// Ten thousand that compute do not become ten thousand threads, and those that are frozen do not count toward the limit.
+WEFT_CHILD(many_compute) {
+  constexpr int kLimit = 24;
+  weft::runtime::set_max_threads(kLimit);
+  std::atomic<int> most{0};
+  std::atomic<long> done{0};
+  const long count =
+      std::getenv("WEFT_PREEMPTIONS") != nullptr ? 10'000 : weft::test::scaled(400, 100);
+  weft::run([&] {
+    weft::wait_group ended;
+    for (long i = 0; i < count; ++i) {
+      ended.go([&] {
+        compute(1500us);
+        const int now = threads_now();
+        for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+        }
+        ++done;
+      });
+    }
+    ended.wait();
+  });
+  const int bound = weft::rt::most_frozen() + kLimit;
+  if (most > bound) std::printf("%d threads\n", most.load());
+  return done == count && most <= bound ? kRight : 1;
+}
+TEST_F(PreemptProcess, ManyComputeOnFewThreads) { expect("many_compute"); }
+
+// So many block in calls that they do not announce; and are let go.
+int many_block(long count) {
+  int fd[2];
+  if (pipe(fd) != 0) return 77;
+  std::atomic<long> begun{0}, right{0};
+  int most = 0;
+  weft::run([&] {
+    weft::wait_group ended;
+    for (long i = 0; i < count; ++i) {
+      ended.go([&] {
+        char byte;
+        ++begun;
+        right += read(fd[0], &byte, 1) == 1 ? 1 : 0;
+      });
+    }
+    while (begun < count) weft::gosched();
+    most = threads_now();
+    for (long i = 0; i < count; ++i) right += write(fd[1], "x", 1) == 1 ? 0 : -1;
+    ended.wait();
+  });
+  // Hours later most of the threads are gone.
+  std::int64_t later = weft::rt::nanotime() + 3'600'000'000'000;
+  const bool reaped = weft::test::eventually([&] {
+    weft::rt::reap_idle_ms(later += 3'000'000'000);
+    return threads_now() <= 20;
+  });
+  return right == count && most >= count && most <= count + 30 && reaped ? kRight : 1;
+}
+WEFT_CHILD(thousands_block) {
+  return many_block(std::getenv("WEFT_PREEMPTIONS") != nullptr ? 5'000
+                                                               : weft::test::scaled(300, 50));
+}
+TEST_F(PreemptProcess, ThousandsBlockAtOnce) { expect("thousands_block"); }
+
+WEFT_CHILD(too_many_block) {
+  weft::runtime::set_max_threads(40);
+  return many_block(100);
+}
+TEST_F(PreemptProcess, MoreBlockThanThreadsMayBe) {
+  const auto r = weft::test::run_child("too_many_block", {"WEFTMAXPROCS=2"});
+  EXPECT_EQ(r.status, 2) << r.output;
+  EXPECT_EQ(
+      r.output.find("runtime: program exceeds 40-thread limit\nfatal error: thread exhaustion\n"),
+      0u)
+      << r.output;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }

@@ -1,0 +1,241 @@
+// sched/restart.h: the runtime's signal meets a thread in a system call, again and again, and the call does not notice.
+#include "sched/restart.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "sched/preempt.h"
+#include "support/fixture.h"
+#include "support/thread_state.h"
+
+namespace weft::rt {
+namespace {
+
+using namespace std::chrono_literals;
+using weft::test::test_clock;
+
+int failed(long result) { return result < 0 ? weft::test::get_errno() : 0; }
+
+timespec from_now(clockid_t clock, long ns) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  t.tv_nsec += ns;
+  t.tv_sec += t.tv_nsec / 1'000'000'000;
+  t.tv_nsec %= 1'000'000'000;
+  return t;
+}
+
+// As sysmon does, but whatever the thread is at.
+void send(long tid) { send_runtime_signal(static_cast<int>(tid)); }
+
+// A goroutine makes the call, which lasts 20 ms, while a plain thread sends signals at it.
+template <class Call>
+void expect_undisturbed(Call call) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan calls handlers later";
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  std::atomic<long> tid{0};
+  std::atomic<bool> ended{false};
+  std::atomic<int> sent{0};
+  std::thread pest([&] {
+    while (tid == 0) sched_yield();
+    while (!ended) {
+      send(tid);
+      ++sent;
+      timespec pause{0, 50'000};
+      nanosleep(&pause, nullptr);  // sleep-ok: a signal per 50 us
+    }
+  });
+  weft::run([&] {
+    runtime::lock_os_thread();
+    for (int i = 0; i < 3 || sent < 10; ++i) {
+      const auto began = test_clock::now();
+      tid = syscall(SYS_gettid);
+      EXPECT_EQ(call(), 0);
+      EXPECT_GE(test_clock::now() - began, 19ms);
+    }
+    ended = true;
+    runtime::unlock_os_thread();
+  });
+  pest.join();
+}
+
+constexpr timespec kPause{0, 20'000'000};
+
+class Restart : public weft::test::runtime_test {};
+
+TEST_F(Restart, Nanosleep) {
+  expect_undisturbed(
+      [] { return failed(nanosleep(&kPause, nullptr)); });  // sleep-ok: the call that blocks
+}
+
+TEST_F(Restart, TimedSemaphore) {
+  sem_t s;
+  sem_init(&s, 0, 0);
+  expect_undisturbed([&s] {
+    const timespec until = from_now(CLOCK_REALTIME, kPause.tv_nsec);
+    const int error = failed(sem_timedwait(&s, &until));
+    return error == ETIMEDOUT ? 0 : error;
+  });
+  sem_destroy(&s);
+}
+
+// On aarch64 the first argument is lost, and poll(3) is ppoll(2).
+#if defined(__x86_64__)
+
+TEST_F(Restart, Poll) {
+  expect_undisturbed([] { return failed(poll(nullptr, 0, 20)); });
+}
+
+TEST_F(Restart, ClockNanosleepUntil) {
+  expect_undisturbed([] {
+    const timespec until = from_now(CLOCK_MONOTONIC, kPause.tv_nsec);
+    constexpr int kFlag = TIMER_ABSTIME;
+    return clock_nanosleep(CLOCK_MONOTONIC, kFlag, &until, nullptr);  // sleep-ok: the call
+  });
+}
+
+TEST_F(Restart, Select) {
+  expect_undisturbed([] {
+    timeval time{0, 20'000};
+    return failed(select(0, nullptr, nullptr, nullptr, &time));
+  });
+}
+
+TEST_F(Restart, PselectAndPpoll) {
+  expect_undisturbed(
+      [] { return failed(pselect(0, nullptr, nullptr, nullptr, &kPause, nullptr)); });
+  expect_undisturbed([] { return failed(ppoll(nullptr, 0, &kPause, nullptr)); });
+}
+
+// A pipe takes 64 KiB at a time; a signal in between would cut the write short.
+TEST_F(Restart, WritesAreNotCutShort) {
+  int ends[2], pair[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  std::atomic<std::uint64_t> got{0};
+  const auto drain = [&got](int fd) {
+    static thread_local char buffer[5000];
+    for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;
+         usleep(100)) {  // sleep-ok: a slow reader
+      for (ssize_t i = 0; i < n; ++i) got += static_cast<unsigned char>(buffer[i]);
+    }
+  };
+  std::thread pipe_reader([&] { drain(ends[0]); }), socket_reader([&] { drain(pair[0]); });
+  std::vector<char> text(1'200'000);
+  std::uint64_t sum = 0, sent = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    text[i] = static_cast<char>(i * 7 % 251);
+    sum += static_cast<unsigned char>(text[i]);
+  }
+  const auto whole = [&](ssize_t n) {
+    ++sent;
+    return n == static_cast<ssize_t>(text.size()) ? 0 : -1;
+  };
+  expect_undisturbed([&] { return whole(write(ends[1], text.data(), text.size())); });
+  expect_undisturbed([&] { return whole(::send(pair[1], text.data(), text.size(), 0)); });
+  close(ends[1]);
+  close(pair[1]);
+  pipe_reader.join();
+  socket_reader.join();
+  EXPECT_EQ(got, sent * sum);
+  close(ends[0]);
+  close(pair[0]);
+}
+
+// The kernel does not say how much of their time was left: under such a rain of signals they last as long as it does.
+TEST_F(Restart, EpollWaitAndReceive) {
+  const int epoll = epoll_create1(0);
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  epoll_event wanted{};
+  wanted.events = EPOLLIN;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &wanted);
+  const timeval time{10, 0};
+  setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+  std::atomic<int> calls{0};
+  std::atomic<bool> ended{false};
+  std::thread writer([&] {
+    for (int seen = 0; !ended; ++seen) {
+      calls.wait(seen);
+      nanosleep(&kPause, nullptr);  // sleep-ok: how long the call is to last
+      EXPECT_EQ(write(ends[1], "x", 1), 1);
+    }
+  });
+  char byte;
+  const auto begin = [&] {
+    ++calls;
+    calls.notify_one();
+  };
+  const auto wait = [&] {
+    begin();
+    epoll_event event;
+    const int error = failed(epoll_wait(epoll, &event, 1, 10'000));
+    return error != 0 ? error : read(ends[0], &byte, 1) == 1 ? 0 : -1;
+  };
+  expect_undisturbed(wait);
+  const auto receive = [&] {
+    begin();
+    return failed(::recv(ends[0], &byte, 1, 0));
+  };
+  expect_undisturbed(receive);
+  ended = true;
+  begin();
+  writer.join();
+  close(epoll);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+#endif
+
+// The program's own signals end the call as ever.
+TEST_F(Restart, UsersSignalsEndTheCall) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan calls handlers later";
+  static std::atomic<int> handled;
+  handled = 0;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) { ++handled; };
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<long> tid{0};
+  std::atomic<bool> ended{false};
+  std::thread pest([&] {
+    while (tid == 0) sched_yield();
+    while (!ended) {
+      if (!test::emulated()) send(tid);  // whose kernel ends the call for it, too
+      syscall(SYS_tgkill, getpid(), tid.load(), SIGUSR1);
+      timespec pause{0, 1'000'000};
+      nanosleep(&pause, nullptr);  // sleep-ok: it may come just before the call, so again and again
+    }
+  });
+  weft::run([&] {
+    runtime::lock_os_thread();
+    tid = syscall(SYS_gettid);
+    const timespec for_ever{1000, 0};
+    EXPECT_EQ(failed(nanosleep(&for_ever, nullptr)), EINTR);  // sleep-ok: does not last
+    EXPECT_EQ(failed(poll(nullptr, 0, 1'000'000)), EINTR);
+    ended = true;
+    runtime::unlock_os_thread();
+  });
+  pest.join();
+  EXPECT_GT(handled, 1);
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+}  // namespace
+}  // namespace weft::rt

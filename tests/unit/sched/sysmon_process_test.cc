@@ -1,0 +1,203 @@
+// What sysmon does, each in a process of its own: it is quiet when nobody can need it, and looks at everybody when
+// somebody does.
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "support/child_suite.h"
+#include "support/preemptions.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kRight = 3;
+
+class SysmonProcess : public testing::Test {
+ protected:
+  static void expect(const char* child, const char* procs) {
+    const auto r = weft::test::run_child(child, {std::string("WEFTMAXPROCS=") + procs});
+    EXPECT_EQ(r.status, kRight) << r.output;
+  }
+};
+
+// -- quiet ---------------------------------------------------------------------------------------
+
+std::chrono::microseconds spent(const rusage& u) {
+  return std::chrono::seconds(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         std::chrono::microseconds(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+// Sooner or later there is a while in which no thread of this process does anything worth mentioning.
+bool falls_quiet() {
+  constexpr auto kWhile = 300ms;  // sysmon's longest pause is 10 ms, while it looks at all
+  return weft::test::eventually([&] {
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    std::this_thread::sleep_for(kWhile);  // sleep-ok: this is what is watched
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_nvcsw - before.ru_nvcsw <= 5 && spent(after) - spent(before) < 10ms;
+  });
+}
+
+// Everybody is parked, but for those who are in a call that blocks.
+int quiet_beside(int blocked) {
+  static int fd[2];
+  if (pipe(fd) != 0) return 77;
+  std::thread([=] {
+    weft::run([=] {
+      std::atomic<int> begun{0};
+      for (int i = 0; i < blocked; ++i) {
+        weft::go([&] {
+          ++begun;
+          char byte;
+          static_cast<void>(!read(fd[0], &byte, 1));
+        });
+      }
+      while (begun < blocked) weft::gosched();  // so that each of them loses its P
+      weft::chan<int>().recv();
+    });
+  }).detach();
+  return falls_quiet() ? kRight : 1;
+}
+
+void expect_quiet(const char* child, const char* procs) {
+#ifdef WEFT_CHAOS
+  GTEST_SKIP() << "Ms take naps there";
+#endif
+  const auto r = weft::test::run_child(child, {std::string("WEFTMAXPROCS=") + procs});
+  EXPECT_EQ(r.status, kRight) << r.output;
+}
+
+WEFT_CHILD(quiet) { _exit(quiet_beside(0)); }
+TEST_F(SysmonProcess, IsQuietWhenAllAreParked) { expect_quiet("quiet", "2"); }
+
+WEFT_CHILD(quiet_beside_a_call) { _exit(quiet_beside(1)); }
+TEST_F(SysmonProcess, IsQuietBesideACallThatBlocks) {
+  expect_quiet("quiet_beside_a_call", "1");
+  expect_quiet("quiet_beside_a_call", "4");  // where nobody needs its P
+}
+
+// -- watchful ------------------------------------------------------------------------------------
+
+// However many Ps there are: everybody who blocks loses its own while others wait.
+WEFT_CHILD(many_ps) {
+  constexpr int kEach = 24;
+  static int fd[2];
+  if (pipe(fd) != 0) return 77;
+  return weft::run([] {
+    std::atomic<int> begun{0};
+    std::atomic<bool> over{false};
+    weft::wait_group ended;
+    for (int i = 0; i < kEach; ++i) {
+      ended.go([&] {
+        ++begun;
+        char byte;
+        static_cast<void>(!read(fd[0], &byte, 1));
+      });
+    }
+    for (int i = 0; i < kEach; ++i) {
+      ended.go([&] {
+        while (!over) sched_yield();
+      });
+    }
+    const bool all =
+        weft::test::eventually([&] { return begun == kEach && weft::test::handoffs() >= kEach; });
+    over = true;
+    for (int i = 0; i < kEach; ++i) static_cast<void>(!write(fd[1], "x", 1));
+    ended.wait();
+    return all ? kRight : 1;
+  });
+}
+TEST_F(SysmonProcess, LooksAtEveryP) { expect("many_ps", "24"); }
+
+// A program that blocks all signals, and lends its main thread. Afterwards that is as it was.
+WEFT_CHILD(lent_and_masked) {
+  sigset_t all, after;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  bool made_room = false;
+  weft::run(
+      [&] {
+        std::atomic<bool> ran{false};
+        weft::wait_group ended;
+        ended.go([&] { ran = true; });
+        made_room = weft::test::eventually_hogging([&] { return ran.load(); });
+        ended.wait();
+      },
+      {.lock_main_thread = true});
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  return made_room && sigismember(&after, SIGURG) == 1 && sigismember(&after, SIGUSR1) == 1 ? kRight
+                                                                                            : 1;
+}
+TEST_F(SysmonProcess, InterruptsALentThreadThatBlocksSignals) { expect("lent_and_masked", "1"); }
+
+// Threads are made in reserve while goroutines block, but not at the expense of those that the limit allows.
+WEFT_CHILD(up_to_the_limit) {
+  constexpr int kBlocked = 4;
+  weft::runtime::set_max_threads(kBlocked + 2);  // and one who runs, and one for preemption
+  static int fd[2];
+  if (pipe(fd) != 0) return 77;
+  return weft::run([] {
+    std::atomic<int> begun{0};
+    weft::wait_group ended;
+    for (int i = 0; i < kBlocked; ++i) {
+      ended.go([&] {
+        ++begun;
+        char byte;
+        static_cast<void>(!read(fd[0], &byte, 1));
+      });
+    }
+    const weft::test::crowd others(20);
+    const bool all = weft::test::eventually([&] { return begun == kBlocked; });
+    for (int i = 0; i < kBlocked; ++i) static_cast<void>(!write(fd[1], "x", 1));
+    ended.wait();
+    return all ? kRight : 1;
+  });
+}
+TEST_F(SysmonProcess, MakesNoThreadsBeyondTheLimit) { expect("up_to_the_limit", "1"); }
+
+// Where /proc cannot be read sysmon does not know who blocks. It interrupts them, and they do not notice.
+WEFT_CHILD(no_descriptors) {
+  int fd[2];
+  if (pipe(fd) != 0) return 77;
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_NOFILE, &none);
+  return weft::run([&] {
+    std::atomic<bool> over{false};
+    ssize_t got = -1;
+    int slept = -1;
+    weft::wait_group ended;
+    ended.go([&] {
+      slept = usleep(50'000);  // sleep-ok: the call that blocks
+      char byte;
+      got = read(fd[0], &byte, 1);
+      over = true;
+    });
+    weft::gosched();  // comes back although the other one is at it
+    const bool early = !over;
+    static_cast<void>(!write(fd[1], "x", 1));
+    ended.wait();
+    const bool may_notice = weft::test::emulated();  // restart.cc
+    return early && (slept == 0 || may_notice) && (got == 1 || may_notice) ? kRight : 1;
+  });
+}
+TEST_F(SysmonProcess, CopesWithoutDescriptors) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan keeps signals until read(2) has returned";
+  if (WEFT_TEST_ASAN) GTEST_SKIP() << "UBSan needs a pipe to see whether an object is one";
+  expect("no_descriptors", "1");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }
