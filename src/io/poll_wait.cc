@@ -171,12 +171,11 @@ waiter* change_deadline(poll_desc& pd, direction d, std::int64_t when) WEFT_REQU
   }
   pd.lower(poll_desc::expired(d));
   if (when != kNever) {
-    timer_claim(timer);
+    const timer_restart again(timer);
     timer.when = when;
     if (timer.fire == nullptr) {  // constant from then on: an earlier firing may be on its way
       timer.fire = deadline_over;
     }
-    timer_start(timer);
   }
   return nullptr;
 }

@@ -116,19 +116,25 @@ namespace weft::rt {
 namespace {
 
 // A section, also for plain threads: events of others are met in the wheel, and TSan need not know.
-struct timer_section {
+[[gnu::always_inline]] inline M* enter_timers() {
   M* mp = enter_runtime();
-  [[gnu::always_inline]] timer_section() {
-    if (mp == nullptr) {
-      tsan_ignore_begin();
-    }
+  if (mp == nullptr) {
+    tsan_ignore_begin();
   }
-  [[gnu::always_inline]] ~timer_section() {
-    if (mp == nullptr) {
-      tsan_ignore_end();
-    }
-    leave_runtime(mp);
+  return mp;
+}
+
+[[gnu::always_inline]] inline void leave_timers(M* mp) {
+  if (mp == nullptr) {
+    tsan_ignore_end();
   }
+  leave_runtime(mp);
+}
+
+struct timer_section {
+  M* mp = enter_timers();
+  timer_section() = default;
+  [[gnu::always_inline]] ~timer_section() { leave_timers(mp); }
   timer_section(const timer_section&) = delete;
   timer_section& operator=(const timer_section&) = delete;
 };
@@ -159,14 +165,18 @@ bool timer_stop(timer_event& e) {
   return timer_set::stop(e);
 }
 
-bool timer_claim(timer_event& e) {
-  bool was_pending = false;
-  {
-    const timer_section here;
-    was_pending = timer_set::claim(e);
+timer_restart::timer_restart(timer_event& e) : event_(e), mp_(enter_timers()) {
+  if (mp_ == nullptr) {
+    ensure_started();
   }
+  was_pending_ = timer_set::claim(e);
   tsan_acquire(&e);
-  return was_pending;
+}
+
+timer_restart::~timer_restart() {
+  tsan_release(&event_, "ARM");
+  arm_timer(mp_, event_);
+  leave_timers(mp_);
 }
 
 namespace {

@@ -9,6 +9,8 @@
 
 namespace weft::rt {
 
+struct M;
+
 // Arms an event: fire() will be called once, at e.when or a little later, unless it is cancelled.
 // A time in the past means soon. kNever is a timer, too: it keeps the process from being dead.
 // Requires: e is idle (new, cancelled, or fired and then cancelled); no lock held that fire() takes,
@@ -26,9 +28,28 @@ bool timer_cancel(timer_event& e);
 // any time, with locks held that fire() takes. The event must outlive its fire() by other means.
 bool timer_stop(timer_event& e);
 
-// Takes e out, pending or not, for the caller alone: timer_stop() and timer_claim() of others wait
-// until he has called timer_start(), before which he may change it. Returns whether it was pending.
-bool timer_claim(timer_event& e);
+// Takes an event out, pending or not, for its owner to change, and starts it again at the end of the scope.
+// timer_stop() and others of these wait meanwhile, spinning; so the scope is a section: an owner who could be
+// preempted would leave them spinning on the only P, for ever. As with timer_stop(), the event must outlive its
+// fire() by other means, and the owner may hold locks that fire() takes.
+//
+//     timer_restart again(t);
+//     if (!again.was_pending()) retain(t);
+//     t.when = due;
+class timer_restart {
+ public:
+  explicit timer_restart(timer_event& e);
+  ~timer_restart();
+  timer_restart(const timer_restart&) = delete;
+  timer_restart& operator=(const timer_restart&) = delete;
+
+  bool was_pending() const { return was_pending_; }
+
+ private:
+  timer_event& event_;
+  M* const mp_;
+  bool was_pending_;
+};
 
 // now + d without overflow; a negative d is now. For deadlines from durations.
 inline std::int64_t time_after(std::int64_t now, std::int64_t d) {

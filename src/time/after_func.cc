@@ -2,7 +2,7 @@
 //
 // References are held by the handle, by the pending event, and by each goroutine that runs the callable.
 // fire() turns the event's into the goroutine's. Stop and reset may be called by anybody at any
-// time: they go by the event's own state (timer_stop, timer_claim) and need no lock.
+// time: they go by the event's own state (timer_stop, timer_restart) and need no lock.
 //
 // Go: time/sleep.go AfterFunc, goFunc
 #include "time/after_func.h"
@@ -68,14 +68,13 @@ bool stop_func_timer(func_timer* t) {
 }
 
 bool reset_func_timer(func_timer* t, std::int64_t due) {
-  const bool was_pending = timer_claim(*t);
-  if (!was_pending) {
+  const timer_restart again(*t);
+  if (!again.was_pending()) {
     // order: relaxed, the caller's handle keeps it alive
     t->references.fetch_add(1, WEFT_ORDER(AF0, relaxed));
   }
   t->when = due;
-  timer_start(*t);
-  return was_pending;
+  return again.was_pending();
 }
 
 void drop_func_timer(func_timer* t) noexcept { release(t); }

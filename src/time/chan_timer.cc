@@ -60,11 +60,11 @@ void settle(chan_timer& t) {
     }
     return;
   }
-  if (!timer_claim(t)) {
+  const timer_restart again(t);
+  if (!again.was_pending()) {
     detail::chan_retain(t.c);
   }
   t.when = wanted;
-  timer_start(t);
 }
 
 // Missed ticks are skipped, the phase is kept. [T-9]

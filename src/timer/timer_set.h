@@ -81,7 +81,7 @@ class timer_set {
     return when < 1 ? 1 : when == kNever ? kNever - 1 : when;
   }
 
-  // See timer_cancel(), timer_stop(), timer_claim().
+  // See timer_cancel(), timer_stop(), timer_restart.
   static bool cancel(timer_event& e, const void* self) { return take_out(e, how::cancel, self); }
   static bool stop(timer_event& e) { return take_out(e, how::stop, nullptr); }
   static bool claim(timer_event& e) { return take_out(e, how::claim, nullptr); }

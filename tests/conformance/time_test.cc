@@ -460,6 +460,22 @@ TEST_P(Time, ConcurrentStopAndReset) {
   });
 }
 
+// They spin while another one is at the same timer; on one P nobody could go on who lost it in between.
+TEST_P(Time, ResetIsNotInterrupted) {
+  run([] {
+    auto f = weft::after_func(1h, [] {});
+    const auto end = clock::now() + 200ms;
+    weft::wait_group wg;
+    for (int i = 0; i < 3; ++i) {
+      wg.go([&] {
+        while (clock::now() < end) EXPECT_TRUE(f.reset(1h));
+      });
+    }
+    wg.wait();
+    EXPECT_TRUE(f.stop());
+  });
+}
+
 // 177
 TEST_P(Time, Ticker) {
   run([] {
