@@ -165,16 +165,16 @@ bool timer_stop(timer_event& e) {
   return timer_set::stop(e);
 }
 
-timer_restart::timer_restart(timer_event& e) : event_(e), mp_(enter_timers()) {
+timer_restart::timer_restart(timer_event& e) : event_(e) {
+  tsan_release(&e, "ARM");  // of the goroutine; from here on TSan sees the M
+  mp_ = enter_timers();
   if (mp_ == nullptr) {
     ensure_started();
   }
   was_pending_ = timer_set::claim(e);
-  tsan_acquire(&e);
 }
 
 timer_restart::~timer_restart() {
-  tsan_release(&event_, "ARM");
   arm_timer(mp_, event_);
   leave_timers(mp_);
 }

@@ -47,7 +47,7 @@ class timer_restart {
 
  private:
   timer_event& event_;
-  M* const mp_;
+  M* mp_;
   bool was_pending_;
 };
 
