@@ -168,7 +168,8 @@ bool should_freeze_locked(bool timer_is_due) WEFT_REQUIRES(sched.lock) {
   }
   if (sched.idle_ms == nullptr && (timer_is_due || !sched.runq.has_frozen())) {
     request_spare_ms_locked(1);  // next time
-    return false;
+    // The spawner may be waiting for what one of the frozen holds: it is his turn. keeps PE4
+    return sched.runq.has_frozen();
   }
   return true;
 }

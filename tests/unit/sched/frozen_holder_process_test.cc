@@ -165,6 +165,42 @@ WEFT_CHILD(back_beside_spawner) {
 }
 TEST_F(FrozenHolder, ComesBackBesideTheSpawner) { expect("back_beside_spawner", "1"); }
 
+// It is frozen, a timer is due, and there is no M that could run it: the spawner waits for the lock. Whoever computes makes
+// room all the same, for those who are frozen.
+WEFT_CHILD(timer_beside_spawner) {
+  static std::atomic<bool> over{false};
+  if (pipe(fd) != 0) return 77;
+  judge([] {
+    weft::run([] {
+      constexpr int kSpare = 3;
+      const auto blocked = weft::test::handoffs();
+      weft::wait_group ended;
+      for (int i = 0; i < kSpare; ++i) ended.go(read_a_byte);
+      while (weft::test::handoffs() < blocked + kSpare) weft::gosched();
+      close(fd[1]);
+      ended.wait();  // as many Ms are idle soon
+      ended.go([] {
+        lock_libc();
+        while (!somebody_waits()) {
+        }
+        compute_then_unlock();
+        while (!over) {
+        }
+      });
+      for (int i = 0; i < 2 * kSpare; ++i) {
+        ended.go([] {
+          while (!over) {
+          }
+        });
+      }
+      weft::this_thread::sleep_for(8ms);  // sleep-ok: its timer is the subject
+      over = true;
+      ended.wait();
+    });
+  });
+}
+TEST_F(FrozenHolder, GoesOnThoughATimerIsDue) { expect("timer_beside_spawner", "1"); }
+
 // Everybody who was frozen for a stop goes on after it, though there are no threads to be had.
 WEFT_CHILD(all_go_on) {
   constexpr int kHogs = 3;
