@@ -134,10 +134,11 @@ class cancel_source {
     return current_;
   }
 
-  // Whoever is awaited may have been frozen in a hook.
+  // Whoever is awaited may have been frozen in a hook; and a goroutine that keeps its P (no_preempt) would never lose
+  // it here.
   static void let_others_go_on() {
     const outside here;
-    cpu_pause();
+    yield_staying();
   }
 
   void unlink(cancel_hook& hook) {

@@ -23,6 +23,14 @@ void come_back(M* mp) noexcept;
 // … or wants it: returns when it is this goroutine's turn again, on this thread (D2).
 void give_way(M* mp) noexcept;
 
+// Lets others run, and comes back on the same thread: for calls that may not change it (D2), and that
+// wait for somebody who may need this processor. Runs on: G, plain thread, g0. Blocks: M.
+#ifdef WEFT_MODEL
+inline void yield_staying() { cpu_pause(); }
+#else
+void yield_staying();  // sched/staying.cc
+#endif
+
 // Most models have nobody who would take a P.
 #ifdef WEFT_MODEL
 extern bool live_borders;

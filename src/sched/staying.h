@@ -1,6 +1,8 @@
 // Goroutines that keep their thread for a while. See staying.cc.
 #pragma once
 
+#include "gmp/inside.h"
+
 namespace weft::rt {
 
 // The calling goroutine keeps its thread, and the thread runs nobody else, until unpin_from_thread(). Nests.
@@ -9,9 +11,5 @@ bool pin_to_thread() noexcept;
 void unpin_from_thread() noexcept;
 // For TSan: the caller comes after all who were pinned to this thread before.
 void follow_pinned() noexcept;
-
-// Lets others run, and comes back on the same thread: for calls that may not change it (D2), and that
-// wait for somebody who may need this processor. Runs on: G, plain thread, g0. Blocks: M.
-void yield_staying();
 
 }  // namespace weft::rt

@@ -10,6 +10,7 @@
 
 #include <weft/go.h>
 #include <weft/run.h>
+#include <weft/runtime.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -225,6 +226,34 @@ TEST_P(Timed, Storm) {
   EXPECT_EQ(woken + ended, 7 * rounds);
   EXPECT_EQ(woken + g.permits(), opened);
   EXPECT_TRUE(g.empty());
+}
+
+// Who cancels may be preempted while he is at a hook; whoever waits for that lets him run, even if it keeps its P.
+TEST_P(Timed, RemovalWaitsForOneWhoIsPreempted) {
+  run([] {
+    struct slow_hook : cancel_hook {
+      std::atomic<bool> entered{false}, awaited{false}, over{false};
+    } hook;
+    hook.fire = [](cancel_hook* h) {
+      auto* me = static_cast<slow_hook*>(h);
+      me->entered = true;
+      while (!me->awaited) {  // with one P it is frozen here
+      }
+      me->over = true;
+    };
+    cancel_source source;
+    ASSERT_TRUE(source.add(hook));
+    weft::wait_group canceller;
+    canceller.go([&] { source.cancel(); });
+    while (!hook.entered) weft::gosched();
+    {
+      const weft::no_preempt scope;
+      hook.awaited = true;
+      EXPECT_FALSE(source.remove(hook));
+      EXPECT_TRUE(hook.over);
+    }
+    canceller.wait();
+  });
 }
 
 WEFT_OVER_PROCS(Timed);
