@@ -341,38 +341,47 @@ class chan_core {
 
   // A sender waited for the room there is now: his value goes to the tail, in his turn. keeps CH-c
   [[gnu::noinline]] void refill() {
-    node* sender = nullptr;
-    node* failed = nullptr;
-    while ((sender = take_out(senders_)) != nullptr) {
-      Env::met(sender->who);
-      if (store_for(sender)) [[likely]] {
+    refilling r{this};
+    while ((r.at = take_out(senders_)) != nullptr) {
+      Env::met(r.at->who);
+      if (elements_.try_store(tail(), r.at->value)) [[likely]] {
+        count_.set(count_.get() + 1);
+        r.served = r.at;
+        r.at = nullptr;
         break;
       }
-      sender->outcome.set(chan_outcome::retry);
-      sender->next.set(failed);
-      failed = sender;
-    }
-    unlock();
-    if (sender != nullptr) {
-      sender->outcome.set(chan_outcome::done);
-      Env::wake(sender->who);
-    }
-    while (node* n = failed) {
-      failed = n->next.get();
-      Env::wake(n->who);
+      r.send_back();
     }
   }
 
-  // False: moving it threw.
-  bool store_for(node* sender) {
-    try {
-      elements_.store(tail(), sender->value);
-    } catch (...) {
-      return false;
+  // Unlocks and lets everybody go on whom refill() has taken out, also if a move ends the goroutine.
+  struct refilling {
+    chan_core* locked;
+    node* at = nullptr;  // his value is being moved
+    node* served = nullptr;
+    node* failed = nullptr;  // their moves threw
+
+    void send_back() {
+      at->outcome.set(chan_outcome::retry);
+      at->next.set(failed);
+      failed = at;
+      at = nullptr;
     }
-    count_.set(count_.get() + 1);
-    return true;
-  }
+    ~refilling() {
+      if (at != nullptr) {
+        send_back();
+      }
+      locked->unlock();
+      if (served != nullptr) {
+        served->outcome.set(chan_outcome::done);
+        Env::wake(served->who);
+      }
+      while (node* n = failed) {
+        failed = n->next.get();
+        Env::wake(n->who);
+      }
+    }
+  };
 
   chan_lock lock_;
   // guarded by lock_; the count is also read without it, as a hint

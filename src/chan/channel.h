@@ -80,6 +80,26 @@ class chan_elements {
     passed(slot);
   }
 
+  // False: the move threw. The exception ends here, in the user's part: its destructor is his, too.
+  bool try_store(void* slot, void* from) const {
+    if (type_ == nullptr) [[likely]] {
+      store(slot, from);
+      return true;
+    }
+    passed(slot);
+    bool stored = true;
+    {
+      const seen user;
+      try {
+        type_->store(slot, from);
+      } catch (...) {
+        stored = false;
+      }
+    }
+    passed(slot);
+    return stored;
+  }
+
   void take(void* to, void* slot) const {
     passed(slot);
     if (type_ == nullptr) [[likely]] {

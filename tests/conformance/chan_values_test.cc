@@ -16,6 +16,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -284,6 +285,39 @@ TEST_P(ChanValues, ThrowingMovesLeaveTheBuffer) {
     EXPECT_EQ(r->value, 5);
   });
   EXPECT_EQ(fragile::alive, 0);
+}
+
+// Ends the goroutine that moves it, if that is a receiver who lets it in.
+struct parting {
+  static inline std::atomic<bool> armed{false};
+  explicit parting(int v) : value(v) {}
+  parting(parting&& other) noexcept(false) : value(other.value) {
+    if (value == 2 && armed.exchange(false)) weft::goexit();
+  }
+  parting& operator=(parting&&) = delete;
+  int value;
+};
+
+TEST_P(ChanValues, AMoveThatEndsTheReceiver) {
+  run([] {
+    const chan<parting> c(1);
+    c.send(parting(1));
+    weft::wait_group sender, receiver;
+    sender.go([&] {
+      parting second(2);
+      c.send(std::move(second));
+    });
+    ASSERT_TRUE(weft::test::eventually([] { return weft::test::waiting_goroutines() == 1; }));
+    parting::armed = true;
+    receiver.go([&] { static_cast<void>(c.recv()); });
+    receiver.wait();
+    EXPECT_FALSE(parting::armed);
+    const auto v = c.recv();
+    ASSERT_TRUE(v.has_value());
+    EXPECT_EQ(v->value, 2);
+    sender.wait();
+    c.close();
+  });
 }
 
 TEST_P(ChanValues, ThrowingMovesInSelect) {

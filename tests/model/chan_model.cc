@@ -42,6 +42,10 @@ struct env {
       static_cast<value*>(to)->set(static_cast<value*>(from)->get());
     }
     static void store(void* slot, void* from) { receive(slot, from); }
+    static bool try_store(void* slot, void* from) {
+      store(slot, from);
+      return true;
+    }
     static void take(void* to, void* slot) { receive(to, slot); }
   };
 

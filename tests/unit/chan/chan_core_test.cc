@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weft/chan.h>
@@ -13,9 +14,12 @@
 #include <weft/select.h>
 #include <weft/wait_group.h>
 
+#include "base/tls.h"
 #include "chan/channel.h"
+#include "gmp/m.h"
 #include "gmp/wait_claim.h"
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -197,6 +201,44 @@ TEST_P(ChanBlocking, AllocatesNothing) {
   });
 }
 
+class ChanThrows : public test::over_procs {};
+
+// Where a receiver lets a sender's value in, its exception ends in the user's part: he could be frozen there, and whoever
+// is inside waits for nobody.
+TEST_P(ChanThrows, ExceptionsEndOutside) {
+  static std::atomic<bool> throws;
+  static std::atomic<int> ended_outside;
+  struct thrown {
+    thrown() = default;
+    thrown(const thrown&) = delete;
+    thrown& operator=(const thrown&) = delete;
+    ~thrown() { ended_outside += current_m()->border.outside() ? 1 : 0; }
+  };
+  struct value {
+    explicit value(int n) : number(n) {}
+    value(value&& other) noexcept(false) : number(other.number) {
+      if (number == 2 && throws.exchange(false)) throw thrown();
+    }
+    value& operator=(value&&) = delete;
+    int number;
+  };
+  ended_outside = 0;
+  run([] {
+    const weft::chan<value> c(1);
+    c.send(value(1));
+    weft::wait_group sender;
+    sender.go([&] { c.send(value(2)); });
+    ASSERT_TRUE(test::eventually([] { return test::waiting_goroutines() == 1; }));
+    throws = true;
+    EXPECT_EQ(c.recv()->number, 1);
+    EXPECT_FALSE(throws);
+    EXPECT_EQ(c.recv()->number, 2) << "he has tried again";
+    sender.wait();
+  });
+  EXPECT_EQ(ended_outside, 1);
+}
+
+WEFT_OVER_PROCS(ChanThrows);
 WEFT_OVER_PROCS(ChanHook);
 WEFT_OVER_PROCS(ChanBlocking);
 
