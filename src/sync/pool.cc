@@ -2,8 +2,10 @@
 //
 // All pools are on a list, so that runtime::gc() can let a generation pass in each.
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
+#include <weft/mutex.h>
 #include <weft/pool.h>
 
 #include "base/lock.h"
@@ -33,6 +35,7 @@ struct pool_shelves {
 
   shelf& at(std::size_t i) { return i < by_p.size() ? by_p[i] : common; }
 
+  mutex trimming;  // held while values are destroyed that a trimmer has taken out
   void (*drop)(pool_box*) noexcept = nullptr;
   void (*discard)(pool_box*) noexcept = nullptr;
   std::vector<shelf> by_p;
@@ -150,8 +153,12 @@ pool_core::~pool_core() {
       after->prev = before;
     }
   }
-  rotate(*shelves_);
-  rotate(*shelves_);
+  {
+    // Whoever destroys the pool may destroy next what its values refer to.
+    const std::scoped_lock all_gone(shelves_->trimming);
+    rotate(*shelves_);
+    rotate(*shelves_);
+  }
   leave(shelves_);
 }
 
@@ -176,7 +183,10 @@ void trim_pools() {
     round = ++all.round;
   }
   while (pool_shelves* s = next_to_trim(round)) {
-    rotate(*s);
+    {
+      const std::scoped_lock held(s->trimming);
+      rotate(*s);
+    }
     leave(s);
   }
 }

@@ -84,6 +84,45 @@ TEST_P(Pool, DroppedWithThePool) {
 }
 
 // Go: TestPoolStress. Nobody gets what somebody else holds.
+// Somebody empties it meanwhile: when it is gone, so are its values.
+TEST_P(Pool, WaitsForItsValues) {
+  static std::atomic<bool> destroying, may_end;
+  static std::atomic<int> destroyed;
+  struct slow {
+    bool counts = false;
+    slow() = default;
+    slow(slow&& other) noexcept : counts(std::exchange(other.counts, false)) {}
+    slow& operator=(slow&&) = delete;
+    ~slow() {
+      if (!counts) return;
+      destroying = true;
+      while (!may_end) weft::gosched();
+      ++destroyed;
+    }
+  };
+  destroying = may_end = false;
+  destroyed = 0;
+  run([] {
+    weft::wait_group others;
+    {
+      weft::pool<slow> p;
+      slow one;
+      one.counts = true;
+      p.put(std::move(one));
+      others.go([] {
+        while (!destroying) weft::runtime::gc();
+      });
+      while (!destroying) weft::gosched();
+      others.go([] {
+        for (int i = 0; i < 100; ++i) weft::gosched();
+        may_end = true;
+      });
+    }
+    EXPECT_EQ(destroyed, 1);
+    others.wait();
+  });
+}
+
 TEST_P(Pool, NothingTwice) {
   struct item {
     std::atomic<bool> held{false};
