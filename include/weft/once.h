@@ -14,7 +14,7 @@
 
 namespace weft {
 
-/// std::once_flag.
+/// std::once_flag. It goes when all calls have returned: also that of whoever called f.
 class once_flag {
  public:
   constexpr once_flag() noexcept = default;

@@ -189,7 +189,7 @@ class thread {
 /// by somebody else. Callbacks may park if the stop is requested by request_stop() or the destructor,
 /// which keep the goroutine on its thread meanwhile; in callbacks that are run by a std::stop_source,
 /// get_stop_source()'s included, goroutines must not park. Who removes a callback that runs waits for
-/// it as a thread does, and keeps its P: with one P only, a callback that has parked would never end.
+/// it as a thread does: others get its P when it has been asleep for a while.
 class jthread {
  public:
   using id = thread::id;

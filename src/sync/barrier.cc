@@ -32,6 +32,7 @@ barrier::arrival barrier::arrive(std::ptrdiff_t n, bool drop) {
 }
 
 void barrier::begin_next() {
+  const rt::inside here;  // as mutex.cc, unlock_contended()
   const core::waiting all = core_of(this).begin_next();
   rt::wake_all(all.wake, all.rouse);
 }

@@ -55,7 +55,9 @@ bool sleep_until_notified(core& c, sleeper& n, const rt::wait_limit& limit) {
 
 }  // namespace
 
+// As mutex.cc, unlock_contended(): nobody is frozen between taking them out and telling them.
 void cond::notify_one() noexcept {
+  const rt::inside here;
   if (sleeper* n = core_of(this).take_one()) {
     rt::wait_list<sleeper> one;
     one.push_back(n);
@@ -64,11 +66,13 @@ void cond::notify_one() noexcept {
 }
 
 void cond::notify_all() noexcept {
+  const rt::inside here;
   core::taken all = core_of(this).take_all();
   pass_on(all.list, all.count);
 }
 
 void cond::notify_surely() noexcept {
+  const rt::inside here;
   core::taken all = core_of(this).take_all_surely();
   pass_on(all.list, all.count);
 }

@@ -83,6 +83,7 @@ bool lock_contended(mutex_words& m, const wait_limit& limit) {
 }
 
 void unlock_contended(mutex_words& m) {
+  const inside here;  // nobody is frozen who has chosen the next owner, and has not told him
   sleeper* n = nullptr;
   switch (m.unlock(&n)) {
     case mutex_words::unlocked::done: return;

@@ -38,6 +38,7 @@ bool semaphore::acquire_until(limit l) {
 }
 
 void semaphore::release(std::ptrdiff_t n) {
+  const rt::inside here;  // as mutex.cc, unlock_contended()
   sleeper* next = core_of(this).release(static_cast<std::uint32_t>(n));
   while (sleeper* w = next) {
     next = w->next;

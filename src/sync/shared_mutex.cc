@@ -53,12 +53,17 @@ bool shared_mutex::lock_until(detail::limit l) {
   if (!c.enlist(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
-  const core::gave_up out = c.give_up(n);
-  rouse_all(out.rouse);
-  if (!out.mine) {
+  bool mine;
+  {
+    const rt::inside here;
+    const core::gave_up out = c.give_up(n);
+    rouse_all(out.rouse);
+    mine = out.mine;
+  }
+  if (!mine) {
     rt::settle(n, kReason);
   }
-  return !out.mine;
+  return !mine;
 }
 
 bool shared_mutex::lock_shared_until(detail::limit l) {
@@ -81,6 +86,7 @@ bool shared_mutex::lock_shared_until(detail::limit l) {
 }
 
 void shared_mutex::unlock() {
+  const rt::inside here;  // as mutex.cc, unlock_contended()
   const core::outcome out = core_of(this).unlock();
   if (out.misuse) [[unlikely]] {
     rt::fatal("sync: Unlock of unlocked RWMutex", rt::user_fault);
@@ -89,6 +95,7 @@ void shared_mutex::unlock() {
 }
 
 void shared_mutex::unlock_shared() {
+  const rt::inside here;  // as mutex.cc, unlock_contended()
   const core::outcome out = core_of(this).unlock_shared();
   if (out.misuse) [[unlikely]] {
     rt::fatal("sync: RUnlock of unlocked RWMutex", rt::user_fault);

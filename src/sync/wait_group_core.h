@@ -69,6 +69,13 @@ class wait_group_core {
     }
   }
 
+  // Somebody waits for what add(n) would do now.
+  bool ends_waiting(std::int32_t n) const {
+    // order: relaxed, a hint
+    const std::uint64_t s = state_.load(WEFT_ORDER(WG0, relaxed));
+    return low(s) != 0 && count(s) + n == 0;
+  }
+
   // Nothing to wait for.
   bool zero() const { return is_zero(seen()); }
   std::int32_t pending() const { return static_cast<std::int32_t>(count(seen())); }
