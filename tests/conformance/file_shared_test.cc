@@ -31,6 +31,7 @@ using weft::test::scaled;
 namespace io = weft::io;
 
 constexpr std::size_t kBlock = 64 << 10;
+constexpr std::size_t kSector = 4096;  // less cannot be asked for past the page cache, nor injected
 
 class FileShared : public weft::test::over_procs {
  protected:
@@ -134,8 +135,8 @@ TEST_P(FileShared, ClosingAmongReaders) {
           for (std::uint64_t k = 0;; ++k) {
             std::error_code ec;
             const std::int64_t at = offset_of((i * 1000 + k) * 0x9e3779b97f4a7c15u, size);
-            const std::size_t n =
-                i % 4 == 0 && k % 2 == 1 ? f.read_some({b.data(), 512}, ec) : f.read_at(b, at, ec);
+            const std::size_t n = i % 4 == 0 && k % 2 == 1 ? f.read_some({b.data(), kSector}, ec)
+                                                           : f.read_at(b, at, ec);
             if (ec) {
               EXPECT_EQ(ec, errc::closed_file);
               break;
