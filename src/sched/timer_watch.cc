@@ -193,6 +193,11 @@ std::int64_t watch_timers(M* mp) {
   if (help_crowd(mp)) {
     return kTimerDue;
   }
+  if (sched.idle.idle() == 0) {
+    // It could not run what is due. Whoever lets a P go looks himself; until then sysmon does.
+    static_cast<void>(stop_watching_timers(mp));
+    return kNever;
+  }
   const bool vacant = sched.timer_watcher == nullptr || sched.timer_watcher == mp;
   if (vacant && !WEFT_MUTANT("watch-unannounced")) {
     sched.timer_watcher = mp;
