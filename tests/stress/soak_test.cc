@@ -104,6 +104,9 @@ bool throws(random_source& random) {
 
 // -- those who block -----------------------------------------------------------------------------
 
+// Calls see EINTR under TSan only (docs/guide/preemption.md).
+bool may_be_interrupted() { return WEFT_TEST_TSAN && errno == EINTR; }
+
 bool reads_a_pipe(random_source& random) {
   int fd[2];
   if (pipe2(fd, O_CLOEXEC) != 0) return errno == EMFILE;
@@ -135,7 +138,8 @@ bool waits_for_time(random_source& random) {
     default:
       weft::this_thread::sleep_for(std::chrono::milliseconds(ms));  // sleep-ok: part of the mix
   }
-  return result == 0 && test_clock::now() - began >= std::chrono::milliseconds(ms);
+  if (result != 0) return may_be_interrupted();
+  return test_clock::now() - began >= std::chrono::milliseconds(ms);
 }
 
 bool waits_for_a_program(random_source& random) {
@@ -146,7 +150,10 @@ bool waits_for_a_program(random_source& random) {
     _exit(127);
   }
   int status = -1;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  while (waitpid(child, &status, 0) != child) {
+    if (!may_be_interrupted()) return false;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 // -- those who want the same ---------------------------------------------------------------------
