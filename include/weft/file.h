@@ -17,9 +17,6 @@ namespace weft::detail {
 
 struct file_object;  // opaque
 
-[[noreturn]] WEFT_EXPORT void file_throw(const file_object*, const char* operation,
-                                         std::error_code ec);
-
 // When a single operation gives up: a time, a context, or never.
 struct io_limit : limit {
   constexpr io_limit() noexcept : limit(kNoDeadline) {}
@@ -111,19 +108,12 @@ class WEFT_EXPORT file {
 
   /// Fills the buffers from there on, and returns how much it was: less than their size only at the end of the file.
   /// On an error what was read before.
-  std::size_t read_at(mutable_buffer b, std::int64_t offset, limit until = {}) {
-    std::error_code ec;
-    return checked("read", read_at(b, offset, until, ec), ec);
-  }
+  std::size_t read_at(mutable_buffer b, std::int64_t offset, limit until = {});
   std::size_t read_at(mutable_buffer b, std::int64_t offset, limit until, std::error_code& ec);
   std::size_t read_at(mutable_buffer b, std::int64_t offset, std::error_code& ec) {
     return read_at(b, offset, {}, ec);
   }
-  std::size_t read_at(std::span<const mutable_buffer> parts, std::int64_t offset,
-                      limit until = {}) {
-    std::error_code ec;
-    return checked("read", read_at(parts, offset, until, ec), ec);
-  }
+  std::size_t read_at(std::span<const mutable_buffer> parts, std::int64_t offset, limit until = {});
   std::size_t read_at(std::span<const mutable_buffer> parts, std::int64_t offset, limit until,
                       std::error_code& ec);
   std::size_t read_at(std::span<const mutable_buffer> parts, std::int64_t offset,
@@ -132,18 +122,12 @@ class WEFT_EXPORT file {
   }
 
   /// Writes everything, from there on. Not to a file opened with O_APPEND: errc::append_only.
-  std::size_t write_at(const_buffer b, std::int64_t offset, limit until = {}) {
-    std::error_code ec;
-    return checked("write", write_at(b, offset, until, ec), ec);
-  }
+  std::size_t write_at(const_buffer b, std::int64_t offset, limit until = {});
   std::size_t write_at(const_buffer b, std::int64_t offset, limit until, std::error_code& ec);
   std::size_t write_at(const_buffer b, std::int64_t offset, std::error_code& ec) {
     return write_at(b, offset, {}, ec);
   }
-  std::size_t write_at(std::span<const const_buffer> parts, std::int64_t offset, limit until = {}) {
-    std::error_code ec;
-    return checked("write", write_at(parts, offset, until, ec), ec);
-  }
+  std::size_t write_at(std::span<const const_buffer> parts, std::int64_t offset, limit until = {});
   std::size_t write_at(std::span<const const_buffer> parts, std::int64_t offset, limit until,
                        std::error_code& ec);
   std::size_t write_at(std::span<const const_buffer> parts, std::int64_t offset,
@@ -152,71 +136,41 @@ class WEFT_EXPORT file {
   }
 
   /// At the file's position, which it moves. 0 at the end, and for an empty buffer.
-  std::size_t read_some(mutable_buffer b, limit until = {}) {
-    std::error_code ec;
-    return checked("read", read_some(b, until, ec), ec);
-  }
+  std::size_t read_some(mutable_buffer b, limit until = {});
   std::size_t read_some(mutable_buffer b, limit until, std::error_code& ec);
   std::size_t read_some(mutable_buffer b, std::error_code& ec) { return read_some(b, {}, ec); }
   /// Fills the buffer, or errc::unexpected_eof.
-  std::size_t read_full(mutable_buffer b, limit until = {}) {
-    std::error_code ec;
-    return checked("read", read_full(b, until, ec), ec);
-  }
+  std::size_t read_full(mutable_buffer b, limit until = {});
   std::size_t read_full(mutable_buffer b, limit until, std::error_code& ec);
   std::size_t read_full(mutable_buffer b, std::error_code& ec) { return read_full(b, {}, ec); }
-  std::size_t write_some(const_buffer b, limit until = {}) {
-    std::error_code ec;
-    return checked("write", write_some(b, until, ec), ec);
-  }
+  std::size_t write_some(const_buffer b, limit until = {});
   std::size_t write_some(const_buffer b, limit until, std::error_code& ec);
   std::size_t write_some(const_buffer b, std::error_code& ec) { return write_some(b, {}, ec); }
   /// All of it, and nobody else's in between.
-  std::size_t write_all(const_buffer b, limit until = {}) {
-    std::error_code ec;
-    return checked("write", write_all(b, until, ec), ec);
-  }
+  std::size_t write_all(const_buffer b, limit until = {});
   std::size_t write_all(const_buffer b, limit until, std::error_code& ec);
   std::size_t write_all(const_buffer b, std::error_code& ec) { return write_all(b, {}, ec); }
-  std::size_t write_all(std::span<const const_buffer> parts, limit until = {}) {
-    std::error_code ec;
-    return checked("write", write_all(parts, until, ec), ec);
-  }
+  std::size_t write_all(std::span<const const_buffer> parts, limit until = {});
   std::size_t write_all(std::span<const const_buffer> parts, limit until, std::error_code& ec);
   std::size_t write_all(std::span<const const_buffer> parts, std::error_code& ec) {
     return write_all(parts, {}, ec);
   }
   /// The new position.
-  std::int64_t seek(std::int64_t offset, whence from = whence::begin) {
-    std::error_code ec;
-    return checked("seek", seek(offset, from, ec), ec);
-  }
+  std::int64_t seek(std::int64_t offset, whence from = whence::begin);
   std::int64_t seek(std::int64_t offset, whence from, std::error_code& ec);
   std::int64_t seek(std::int64_t offset, std::error_code& ec) {
     return seek(offset, whence::begin, ec);
   }
 
   /// Until it is on the disk: fsync(2), and fdatasync(2), which leaves out what reading does not need.
-  void sync(limit until = {}) {
-    std::error_code ec;
-    sync(until, ec);
-    check("sync", ec);
-  }
+  void sync(limit until = {});
   void sync(limit until, std::error_code& ec);
   void sync(std::error_code& ec) { sync({}, ec); }
-  void datasync(limit until = {}) {
-    std::error_code ec;
-    datasync(until, ec);
-    check("datasync", ec);
-  }
+  void datasync(limit until = {});
   void datasync(limit until, std::error_code& ec);
   void datasync(std::error_code& ec) { datasync({}, ec); }
   /// Room on the disk, as fallocate(2); mode: 0, or FALLOC_FL_KEEP_SIZE and the like of <fcntl.h>.
-  void fallocate(std::int64_t offset, std::int64_t size, int mode = 0, limit until = {}) {
-    std::error_code ec;
-    fallocate(offset, size, mode, until, ec);
-    check("fallocate", ec);
-  }
+  void fallocate(std::int64_t offset, std::int64_t size, int mode = 0, limit until = {});
   void fallocate(std::int64_t offset, std::int64_t size, int mode, limit until,
                  std::error_code& ec);
   void fallocate(std::int64_t offset, std::int64_t size, std::error_code& ec) {
@@ -225,48 +179,23 @@ class WEFT_EXPORT file {
   void fallocate(std::int64_t offset, std::int64_t size, int mode, std::error_code& ec) {
     fallocate(offset, size, mode, {}, ec);
   }
-  void truncate(std::int64_t size) {
-    std::error_code ec;
-    truncate(size, ec);
-    check("truncate", ec);
-  }
+  void truncate(std::int64_t size);
   void truncate(std::int64_t size, std::error_code& ec);
-  file_info stat() const {
-    std::error_code ec;
-    return checked("stat", stat(ec), ec);
-  }
+  file_info stat() const;
   file_info stat(std::error_code& ec) const;
   std::int64_t size() const { return stat().size; }
   std::int64_t size(std::error_code& ec) const { return stat(ec).size; }
 
   /// The next entries of a directory, about so many at most, as the system has them; none at its end.
-  std::vector<dir_entry> read_dir(std::size_t most) {
-    std::error_code ec;
-    return checked("readdir", read_dir(most, ec), ec);
-  }
+  std::vector<dir_entry> read_dir(std::size_t most);
   std::vector<dir_entry> read_dir(std::size_t most, std::error_code& ec);
 
   /// For what can be polled, as of connections; otherwise errc::no_deadline.
-  void set_deadline(std::chrono::steady_clock::time_point t) {
-    std::error_code ec;
-    set_deadline(t, ec);
-    check("set deadline", ec);
-  }
-  void set_deadline(std::chrono::steady_clock::time_point t, std::error_code& ec) noexcept;
+  void set_deadline(std::chrono::steady_clock::time_point t);
+  void set_deadline(std::chrono::steady_clock::time_point t, std::error_code& ec);
 
  private:
   explicit file(detail::file_object* owned) noexcept : object_(owned) {}
-  template <class T>
-  T checked(const char* operation, T result, const std::error_code& ec) const {
-    check(operation, ec);
-    return result;
-  }
-  void check(const char* operation, std::error_code ec) const {
-    if (ec) {
-      detail::file_throw(object_, operation, ec);
-    }
-  }
-
   detail::file_object* object_ = nullptr;
 };
 

@@ -80,11 +80,7 @@ class WEFT_EXPORT poll_fd : private detail::io_handle {
 
  private:
   void wait_for(bool write, detail::limit l, std::error_code& ec);
-  void wait_for(bool write, detail::limit l) {
-    std::error_code ec;
-    wait_for(write, l, ec);
-    check("poll", ec);
-  }
+  void wait_for(bool write, detail::limit l);
 };
 
 }  // namespace weft::io

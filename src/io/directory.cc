@@ -119,9 +119,11 @@ T or_throw(const char* operation, const std::string& path, T result, std::error_
 
 }  // namespace
 
-file_info file::stat(std::error_code& ec) const {
+namespace {
+
+file_info stat_open(file_object* o, std::error_code& ec, rt::fd_guest* g) {
   struct stat st {};
-  with_file(object_, ec, [&](int fd) {
+  with_file(o, ec, g, [&](int fd) {
     std::uint64_t bytes = 0;
     if (fstat(fd, &st) != 0) {
       return rt::calls::last_errno();
@@ -134,14 +136,39 @@ file_info file::stat(std::error_code& ec) const {
   return ec ? file_info() : info_of(st);
 }
 
-std::vector<dir_entry> file::read_dir(std::size_t most, std::error_code& ec) {
+// A page may have had nothing but "." and "..": then the next, in the same visit.
+std::vector<dir_entry> read_open(file_object* o, std::size_t most, std::error_code& ec,
+                                 rt::fd_guest* g) {
   std::vector<dir_entry> found;
   bool end = most == 0;
   ec.clear();
-  while (!end && !ec && found.empty()) {
-    with_file(object_, ec, [&](int fd) { return next_entries(fd, most, found, &end); });
+  if (!end) {
+    with_file(o, ec, g, [&](int fd) {
+      int error = 0;
+      while (!end && error == 0 && found.empty()) {
+        error = next_entries(fd, most, found, &end);
+      }
+      return error;
+    });
   }
   return found;
+}
+
+}  // namespace
+
+file_info file::stat() const {
+  return file_call(object_, "stat",
+                   [&](std::error_code& ec, rt::fd_guest* g) { return stat_open(object_, ec, g); });
+}
+file_info file::stat(std::error_code& ec) const { return stat_open(object_, ec, nullptr); }
+
+std::vector<dir_entry> file::read_dir(std::size_t most) {
+  return file_call(object_, "readdir", [&](std::error_code& ec, rt::fd_guest* g) {
+    return read_open(object_, most, ec, g);
+  });
+}
+std::vector<dir_entry> file::read_dir(std::size_t most, std::error_code& ec) {
+  return read_open(object_, most, ec, nullptr);
 }
 
 std::vector<dir_entry> read_dir(const std::string& path, std::error_code& ec) {

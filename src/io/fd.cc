@@ -27,7 +27,7 @@ constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
 std::size_t at_most(std::size_t n) { return n < kMostAtOnce ? n : kMostAtOnce; }
 
-bool enlist(waiter* w, void* gone) { return static_cast<completion<waiter>*>(gone)->enlist(w); }
+constexpr std::uint32_t kEverybody = std::uint32_t{1} << 30;
 
 }  // namespace
 
@@ -38,10 +38,42 @@ void fd_gate::acquire() {
   }
 }
 
-void fd_gate::release() {
-  if (sleeper* n = units_.release(1)) {
+void fd_gate::release(std::uint32_t units) {
+  for (sleeper* n = units_.release(units); n != nullptr;) {
+    sleeper* const next = n->next;  // n may be gone afterwards
     rouse(n);
+    n = next;
   }
+}
+
+int shared_fd::refused(outcome o, fd_guest* g) {
+  if (o == outcome::too_many) {
+    throw panic_error("too many concurrent operations on a single file or socket (max 1048575)");
+  }
+  const int error = when_closed_;
+  if (o == outcome::sent_away) {
+    end(/*failed=*/true, g);
+  }
+  return error;
+}
+
+// Touches nothing after the gate is open.
+void shared_fd::destroy() noexcept {
+  shut();
+  gone_.release(kEverybody);
+}
+
+bool shared_fd::begin_close() noexcept {
+  if (lock_.close()) {
+    return true;
+  }
+  gone_.acquire();
+  return false;
+}
+
+void shared_fd::finish_close() noexcept {
+  leave();
+  gone_.acquire();
 }
 
 int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept {
@@ -56,16 +88,6 @@ int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept 
   return error == EPERM ? own_error(errc::not_pollable) : error;
 }
 
-int io_fd::error_of(fd_lock<fd_gate>::outcome o) {
-  using outcome = fd_lock<fd_gate>::outcome;
-  switch (o) {
-    case outcome::held: return 0;
-    case outcome::closed: return own_error(errc::closed);
-    case outcome::too_many: break;
-  }
-  throw panic_error("too many concurrent operations on a single file or socket (max 1048575)");
-}
-
 int io_fd::error_of(readiness r) {
   switch (r) {
     case readiness::ready: return 0;
@@ -76,39 +98,13 @@ int io_fd::error_of(readiness r) {
   return 0;
 }
 
-void io_fd::destroy() {
+void io_fd::evict_all() noexcept { evict(*pd_); }
+
+void io_fd::shut() noexcept {
   close_poll_desc(pd_);
   if (owned_) {
     calls::close(fd_);
   }
-  if (waiter* w = gone_.complete()) {
-    wake(w);
-  }
-}
-
-void io_fd::unlock(direction d) {
-  if (lock_.unlock(d)) [[unlikely]] {
-    destroy();
-  }
-}
-
-void io_fd::leave() {
-  if (lock_.leave()) [[unlikely]] {
-    destroy();
-  }
-}
-
-int io_fd::close() noexcept {
-  if (!lock_.close()) {
-    return own_error(errc::closed);
-  }
-  evict(*pd_);
-  leave();
-  while (!gone_.done()) {
-    waiter w;
-    block(w, enlist, &gone_, gone_.address(), wait_reason::semacquire);
-  }
-  return 0;
 }
 
 void io_fd::distrust() noexcept {
@@ -116,10 +112,7 @@ void io_fd::distrust() noexcept {
 }
 
 template <class F>
-io_result io_fd::read_by(std::size_t n, F&& call) {
-  if (const int error = error_of(lock_.lock(direction::read)); error != 0) [[unlikely]] {
-    return {0, error};
-  }
+io_result io_fd::read_held(std::size_t n, F&& call) {
   io_result result;
   while (n != 0) {
     const readiness r =
@@ -142,32 +135,70 @@ io_result io_fd::read_by(std::size_t n, F&& call) {
       break;
     }
   }
-  unlock(direction::read);
   return result;
 }
 
-io_result io_fd::read_some(void* to, std::size_t n) {
-  n = at_most(n);
-  return read_by(n, [&] {
-    return kind_ == fd_kind::pipe ? calls::read(source(), to, n) : calls::recv(source(), to, n);
-  });
+template <class F>
+io_result io_fd::read_by(std::size_t n, F&& call, fd_guest* g) {
+  if (const int error = begin(direction::read, g); error != 0) [[unlikely]] {
+    return {0, error};
+  }
+  const io_result result = read_held(n, call);
+  end(direction::read, result.error != 0, g);
+  return result;
 }
 
-io_result io_fd::read_parts(iovec* parts, std::size_t count) {
+io_result io_fd::read_some(void* to, std::size_t n, fd_guest* g) {
+  n = at_most(n);
+  return read_by(
+      n,
+      [&] {
+        return kind_ == fd_kind::pipe ? calls::read(source(), to, n) : calls::recv(source(), to, n);
+      },
+      g);
+}
+
+io_result io_fd::read_parts(iovec* parts, std::size_t count, fd_guest* g) {
   advance(&parts, &count, 0);
   if (count <= 1 || kind_ == fd_kind::pipe) {
-    return count == 0 ? read_some(nullptr, 0) : read_some(parts->iov_base, parts->iov_len);
+    return count == 0 ? read_some(nullptr, 0, g) : read_some(parts->iov_base, parts->iov_len, g);
   }
   std::size_t n = 0;
   for (std::size_t i = 0; i < count; ++i) {
     n += parts[i].iov_len;
   }
-  return read_by(n, [&] {
-    msghdr m{};
-    m.msg_iov = parts;
-    m.msg_iovlen = count;
-    return calls::recvmsg(source(), &m, 0);
-  });
+  return read_by(
+      n,
+      [&] {
+        msghdr m{};
+        m.msg_iov = parts;
+        m.msg_iovlen = count;
+        return calls::recvmsg(source(), &m, 0);
+      },
+      g);
+}
+
+// Nobody else reads in between.
+io_result io_fd::read_full(void* to, std::size_t n, fd_guest* g) {
+  io_result result;
+  if (n == 0) {
+    return result;
+  }
+  if (const int error = begin(direction::read, g); error != 0) [[unlikely]] {
+    return {0, error};
+  }
+  while (result.n < n && result.error == 0) {
+    char* rest = static_cast<char*>(to) + result.n;
+    const std::size_t room = at_most(n - result.n);
+    const io_result got = read_held(room, [&] {
+      return kind_ == fd_kind::pipe ? calls::read(source(), rest, room)
+                                    : calls::recv(source(), rest, room);
+    });
+    result.n += got.n;
+    result.error = got.error != 0 || got.n != 0 ? got.error : own_error(errc::unexpected_eof);
+  }
+  end(direction::read, result.error != 0, g);
+  return result;
 }
 
 std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n) {
@@ -182,33 +213,34 @@ std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n)
   return done == 0 ? -EIO : done;  // a device that takes nothing would be asked for ever
 }
 
-io_result io_fd::write_some(const void* from, std::size_t n) {
-  const std::int64_t done = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
-    return n == 0 ? 0 : write_once(s, from, n);
-  });
+io_result io_fd::write_some(const void* from, std::size_t n, fd_guest* g) {
+  const std::int64_t done = attempt(
+      direction::write, {},
+      [&](calls::source s) -> std::int64_t { return n == 0 ? 0 : write_once(s, from, n); }, g);
   return done < 0 ? io_result{0, static_cast<int>(-done)}
                   : io_result{static_cast<std::size_t>(done), 0};
 }
 
-io_result io_fd::write_parts(iovec* parts, std::size_t count) {
+io_result io_fd::write_parts(iovec* parts, std::size_t count, fd_guest* g) {
   advance(&parts, &count, 0);
   if (count <= 1 || kind_ == fd_kind::pipe) {
-    return count == 0 ? write_some(nullptr, 0) : write_some(parts->iov_base, parts->iov_len);
+    return count == 0 ? write_some(nullptr, 0, g) : write_some(parts->iov_base, parts->iov_len, g);
   }
-  const std::int64_t done = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+  const auto send = [&](calls::source s) -> std::int64_t {
     msghdr m{};
     m.msg_iov = parts;
     m.msg_iovlen = count;
     return calls::sendmsg(s, &m);
-  });
+  };
+  const std::int64_t done = attempt(direction::write, {}, send, g);
   return done < 0 ? io_result{0, static_cast<int>(-done)}
                   : io_result{static_cast<std::size_t>(done), 0};
 }
 
 // Nobody else writes in between.
-io_result io_fd::write_all(const void* from, std::size_t n) {
+io_result io_fd::write_all(const void* from, std::size_t n, fd_guest* g) {
   io_result result;
-  const std::int64_t end = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+  const auto send = [&](calls::source s) -> std::int64_t {
     while (result.n < n) {
       const char* rest = static_cast<const char*>(from) + result.n;
       const std::int64_t done = write_once(s, rest, n - result.n);
@@ -218,17 +250,17 @@ io_result io_fd::write_all(const void* from, std::size_t n) {
       result.n += static_cast<std::size_t>(done);
     }
     return 0;
-  });
-  result.error = static_cast<int>(-end);
+  };
+  result.error = static_cast<int>(-attempt(direction::write, {}, send, g));
   return result;
 }
 
 // … nor here.
-io_result io_fd::write_vector(iovec* parts, std::size_t count) {
+io_result io_fd::write_vector(iovec* parts, std::size_t count, fd_guest* g) {
   constexpr std::size_t kMostParts = 1024;  // IOV_MAX
   io_result result;
   advance(&parts, &count, 0);
-  const std::int64_t end = attempt(direction::write, {}, [&](calls::source s) -> std::int64_t {
+  const auto send = [&](calls::source s) -> std::int64_t {
     while (count > 0) {
       std::int64_t done = 0;
       if (kind_ == fd_kind::pipe) {
@@ -246,33 +278,35 @@ io_result io_fd::write_vector(iovec* parts, std::size_t count) {
       advance(&parts, &count, static_cast<std::size_t>(done));
     }
     return 0;
-  });
-  result.error = static_cast<int>(-end);
+  };
+  result.error = static_cast<int>(-attempt(direction::write, {}, send, g));
   return result;
 }
 
-int io_fd::pause(direction d, std::int64_t until) {
-  if (const int error = error_of(lock_.lock(d)); error != 0) {
+int io_fd::pause(direction d, std::int64_t until, fd_guest* g) {
+  if (const int error = begin(d, g); error != 0) {
     return error;
   }
   const wait_limit limit{until, nullptr};
   while (wait_ready(*pd_, d, limit) == readiness::ready) {
   }
   const int error = error_of(prepare(*pd_, d));
-  unlock(d);
+  end(d, error != 0, g);
   return error;
 }
 
-int io_fd::set_deadline(bool read, bool write, std::int64_t when) noexcept {
-  return with_fd([&](int) {
-    if (read) {
-      rt::set_deadline(*pd_, direction::read, when);
-    }
-    if (write) {
-      rt::set_deadline(*pd_, direction::write, when);
-    }
-    return 0;
-  });
+int io_fd::set_deadline(bool read, bool write, std::int64_t when, fd_guest* g) {
+  return with_fd(
+      [&](int) {
+        if (read) {
+          rt::set_deadline(*pd_, direction::read, when);
+        }
+        if (write) {
+          rt::set_deadline(*pd_, direction::write, when);
+        }
+        return 0;
+      },
+      g);
 }
 
 }  // namespace weft::rt

@@ -1,6 +1,11 @@
 // A descriptor with everything that makes it usable by many goroutines: whose turn it is, how to wait, how
 // to close. Sockets, pipes and whatever else can be polled are thin over it.
 //
+// Closing. close() returns when everybody who was inside is out, and then the object may be destroyed at once. So
+// nobody touches it without a reference: an operation that failed leaves its own to a guest, if there is one,
+// who has still to say what has failed, or to try again. Whoever closes a second time, or destroys it, waits for
+// the first.
+//
 // An error is a positive number: an errno, or kOwn plus one of errc. Where a result may also be a number
 // of bytes, errors are negative.
 #pragma once
@@ -12,8 +17,6 @@
 
 #include <weft/buffer.h>
 
-#include "gmp/completion.h"
-#include "gmp/waiter.h"
 #include "io/calls.h"
 #include "io/fd_lock.h"
 #include "io/poll_wait.h"
@@ -22,11 +25,12 @@
 
 namespace weft::rt {
 
-// fd_lock's gate: counts, and lets one go for each release().
+// fd_lock's gate: counts, and lets one go for each unit that is released. Who is let through, and who has released its
+// unit, does not touch it any more.
 class fd_gate {
  public:
   void acquire();
-  void release();
+  void release(std::uint32_t units = 1);
 
  private:
   sema_core<sleeper> units_{0};
@@ -47,56 +51,155 @@ enum class fd_kind : std::uint8_t {
   pipe,     // written without MSG_NOSIGNAL
 };
 
-class io_fd {
+class shared_fd;
+
+// Somebody who comes back to the descriptor after an operation, if that has failed: its reference is kept here for as long.
+class fd_guest {
+ public:
+  fd_guest() noexcept = default;
+  inline ~fd_guest();
+  fd_guest(const fd_guest&) = delete;
+  fd_guest& operator=(const fd_guest&) = delete;
+
+ private:
+  friend class shared_fd;
+  shared_fd* at_ = nullptr;
+};
+
+// Who uses a descriptor, and who closes it: what all kinds have in common.
+class shared_fd {
+ public:
+  shared_fd(const shared_fd&) = delete;
+  shared_fd& operator=(const shared_fd&) = delete;
+
+  bool closed() const noexcept { return lock_.closed(); }
+  // How many are inside; of interest to tests.
+  int users() const noexcept { return lock_.references(); }
+
+ protected:
+  // What an operation on a closed one says.
+  explicit shared_fd(errc when_closed) noexcept : when_closed_(own_error(when_closed)) {}
+  virtual ~shared_fd() = default;
+
+  // Before an operation: 0, or an error, if it is closed.
+  int begin(direction d, fd_guest* g) {
+    const outcome o = lock_.lock(d);
+    return o == outcome::held ? 0 : refused(o, g);
+  }
+  int begin(fd_guest* g) {
+    const outcome o = lock_.enter();
+    return o == outcome::held ? 0 : refused(o, g);
+  }
+  // … and after it.
+  void end(direction d, bool failed, fd_guest* g) {
+    const bool keep = failed && g != nullptr && g->at_ == nullptr;
+    if (lock_.unlock(d, keep)) [[unlikely]] {
+      destroy();
+    }
+    if (keep) [[unlikely]] {
+      g->at_ = this;
+    }
+  }
+  void end(bool failed, fd_guest* g) {
+    if (failed && g != nullptr && g->at_ == nullptr) {
+      g->at_ = this;
+    } else {
+      leave();
+    }
+  }
+
+  // True: the caller closes it, has a reference, and calls finish_close(). False: somebody else has closed it.
+  [[nodiscard]] bool begin_close() noexcept;
+  // Returns when all others are out and it is closed; nobody touches it any more.
+  void finish_close() noexcept;
+  int closed_error() const noexcept { return when_closed_; }
+
+ private:
+  friend class fd_guest;
+  using outcome = fd_lock<fd_gate>::outcome;
+
+  // Nobody uses it any more: closes it. Called once.
+  virtual void shut() noexcept = 0;
+  void destroy() noexcept;
+  void leave() {
+    if (lock_.leave()) [[unlikely]] {
+      destroy();
+    }
+  }
+  int refused(outcome o, fd_guest* g);
+
+  const int when_closed_;
+  fd_lock<fd_gate> lock_;
+  fd_gate gone_;  // open for everybody once it is closed, and nobody is inside
+};
+
+inline fd_guest::~fd_guest() {
+  if (at_ != nullptr) [[unlikely]] {
+    at_->leave();
+  }
+}
+
+class io_fd final : public shared_fd {
  public:
   // What must be done before one can be made of fd: 0, or an errno if it cannot be polled.
   static int make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept;
   // Takes fd over; one that is not owned is not closed.
   io_fd(int fd, poll_desc* pd, fd_kind kind, bool owned = true) noexcept
-      : fd_(fd), pd_(pd), kind_(kind), owned_(owned), trusts_(kind == fd_kind::stream) {}
+      : shared_fd(errc::closed),
+        fd_(fd),
+        pd_(pd),
+        kind_(kind),
+        owned_(owned),
+        trusts_(kind == fd_kind::stream) {}
   // Requires: nobody uses it any more. Closes it if that has not happened yet.
-  ~io_fd() { close(); }
-  io_fd(const io_fd&) = delete;
-  io_fd& operator=(const io_fd&) = delete;
+  ~io_fd() override { close(); }
 
-  // errc::closed the second time. Whoever is in an operation fails; returns when they are out.
-  int close() noexcept;
+  // errc::closed the second time. Whoever is in an operation fails; returns when they are out, and whoever
+  // closes it, too.
+  int close() noexcept {
+    return close([] {});
+  }
+  // first() before that, if nobody else has closed it: once, and nobody can destroy it meanwhile.
+  template <class F>
+  int close(F&& first) noexcept;
 
-  io_result read_some(void* to, std::size_t n);
-  io_result read_parts(iovec* parts, std::size_t count);  // one call, as far as it gets
-  io_result write_some(const void* from, std::size_t n);
-  io_result write_parts(iovec* parts, std::size_t count);
-  io_result write_all(const void* from, std::size_t n);
-  io_result write_vector(iovec* parts, std::size_t count);  // all of it; changes `parts`
+  io_result read_some(void* to, std::size_t n, fd_guest* g = nullptr);
+  // One call, as far as it gets.
+  io_result read_parts(iovec* parts, std::size_t count, fd_guest* g = nullptr);
+  io_result read_full(void* to, std::size_t n, fd_guest* g = nullptr);
+  io_result write_some(const void* from, std::size_t n, fd_guest* g = nullptr);
+  io_result write_parts(iovec* parts, std::size_t count, fd_guest* g = nullptr);
+  io_result write_all(const void* from, std::size_t n, fd_guest* g = nullptr);
+  // All of it; changes `parts`.
+  io_result write_vector(iovec* parts, std::size_t count, fd_guest* g = nullptr);
 
   // Repeats f(source) until it does not say -EAGAIN, waiting in between. Its result, or minus an error.
   template <class F>
-  std::int64_t attempt(direction d, const wait_limit& limit, F&& f);
+  std::int64_t attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g = nullptr);
 
   // Waits until then, whatever news there is: 0; or an error, if it is closed or its deadline comes before.
-  int pause(direction d, std::int64_t until);
-  int set_deadline(bool read, bool write, std::int64_t when) noexcept;
+  int pause(direction d, std::int64_t until, fd_guest* g = nullptr);
+  int set_deadline(bool read, bool write, std::int64_t when, fd_guest* g = nullptr);
   // f(fd) while it is not closed. Its result, an error.
   template <class F>
-  int with_fd(F&& f);
+  int with_fd(F&& f, fd_guest* g = nullptr);
 
   int raw() const noexcept { return fd_; }
   // Somebody else may use the descriptor from now on: what we know of it may not be true.
   void distrust() noexcept;
-  bool closed() const noexcept { return lock_.closed(); }
 
  private:
-  static int error_of(fd_lock<fd_gate>::outcome o);
   static int error_of(readiness r);
   calls::source source() const { return {fd_, pd_}; }
-  // Reads up to n bytes with call(), which says how many, or minus an errno.
+  // Reads up to n bytes with call(), which says how many, or minus an errno. Requires: the direction.
   template <class F>
-  io_result read_by(std::size_t n, F&& call);
+  io_result read_held(std::size_t n, F&& call);
+  template <class F>
+  io_result read_by(std::size_t n, F&& call, fd_guest* g);
   // As much of n > 0 bytes as the kernel takes, or minus an errno.
   std::int64_t write_once(calls::source s, const void* from, std::size_t n);
-  void unlock(direction d);
-  void leave();
-  void destroy();
+  void evict_all() noexcept;
+  void shut() noexcept override;
 
   int fd_;
   poll_desc* pd_;
@@ -104,13 +207,22 @@ class io_fd {
   const bool owned_;
   atomic<bool> trusts_;
   bool drained_ = false;  // the reader's: the last read has emptied it
-  fd_lock<fd_gate> lock_;
-  completion<waiter> gone_;  // nobody uses it any more, and it is closed
 };
 
 template <class F>
-std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f) {
-  if (const int error = error_of(lock_.lock(d)); error != 0) {
+int io_fd::close(F&& first) noexcept {
+  if (!begin_close()) {
+    return closed_error();
+  }
+  first();
+  evict_all();
+  finish_close();
+  return 0;
+}
+
+template <class F>
+std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g) {
+  if (const int error = begin(d, g); error != 0) {
     return -error;
   }
   std::int64_t n = 0;
@@ -131,17 +243,17 @@ std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f) {
       break;
     }
   }
-  unlock(d);
+  end(d, n < 0, g);
   return n;
 }
 
 template <class F>
-int io_fd::with_fd(F&& f) {
-  if (const int error = error_of(lock_.enter()); error != 0) {
+int io_fd::with_fd(F&& f, fd_guest* g) {
+  if (const int error = begin(g); error != 0) {
     return error;
   }
   const int result = f(fd_);
-  leave();
+  end(result != 0, g);
   return result;
 }
 

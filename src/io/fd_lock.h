@@ -8,13 +8,17 @@
 //   state: │ writers waiting, 20 │ readers waiting, 20 │ references, 20 │ writer │ reader │ closed │
 //
 // Every operation holds a reference; reads and writes hold their direction, too, taken in the same step.
-// close() sets the bit, sends away those who wait for a direction, and gives up its own reference; whoever
-// gives up the last one closes the descriptor.
+// Who waits for a direction has its reference already. close() sets the bit, sends away those who wait, and
+// gives up its own reference; whoever gives up the last one closes the descriptor.
 //
 // FL-a: after the descriptor is closed nobody has a reference, and nobody gets one.
 // FL-b: at most one holds a direction, and sees what the last holder left (FL1).
 // FL-c: who gives up the last reference sees what all others did (FL2).
 // FL-d: nobody waits for a direction that is free, or of a closed one.
+// FL-e: without a reference nobody touches this any more, so that it may be destroyed when the last one is gone.
+//       Who has been let through the gate still has its own. unlock() opens the gate after it has given up
+//       its reference, but for somebody who cannot give up another before that: as many wait at the
+//       gate as have been counted there and not been let through.
 //
 // Go: internal/poll/fd_mutex.go [FD-1]
 #pragma once
@@ -31,7 +35,12 @@ namespace weft::rt {
 template <class Gate>
 class fd_lock {
  public:
-  enum class outcome : std::uint8_t { held, closed, too_many };
+  enum class outcome : std::uint8_t {
+    held,
+    closed,
+    sent_away,  // closed while it waited: the caller has a reference, to give up by leave()
+    too_many,
+  };
 
   // A reference, for operations that need no direction.
   [[nodiscard]] outcome enter() {
@@ -40,7 +49,7 @@ class fd_lock {
       if ((s & kClosed) != 0) {
         return outcome::closed;
       }
-      if ((s & kRefs) == kRefs) {
+      if ((s & kRefs) >= kMostRefs) {
         return outcome::too_many;
       }
       // order: FL0 relaxed; a reference orders nothing by itself
@@ -82,17 +91,18 @@ class fd_lock {
   // The direction and a reference. Blocks: G.
   [[nodiscard]] outcome lock(direction what) {
     const auto d = static_cast<unsigned>(what);
+    std::uint64_t mine = kRef;  // to be taken; 0: it has one
     std::uint64_t s = load();
     for (;;) {
       if ((s & kClosed) != 0) {
-        return outcome::closed;
+        return mine == 0 ? outcome::sent_away : outcome::closed;
       }
-      const bool busy = (s & kHeld[d]) != 0;
-      const std::uint64_t mask = busy ? kWaiting[d] : kRefs;
-      if ((s & mask) == mask) {
+      if (mine != 0 && (s & kRefs) >= kMostRefs) {
         return outcome::too_many;
       }
-      const std::uint64_t to = busy ? s + kWaiter[d] : (s | kHeld[d]) + kRef;
+      const bool busy = (s & kHeld[d]) != 0;
+      const std::uint64_t ref = busy && WEFT_MUTANT("waits-without-reference") ? 0 : mine;
+      const std::uint64_t to = (busy ? s + kWaiter[d] : s | kHeld[d]) + ref;
       // order: FL1 acquire pairs with the release in unlock(); nothing is read if it failed
       if (!state_.compare_exchange_weak(s, to, WEFT_ORDER(FL1, acquire),
                                         WEFT_ORDER(FL0, relaxed))) {
@@ -101,21 +111,23 @@ class fd_lock {
       if (!busy) {
         return outcome::held;
       }
+      mine -= ref;
       gates_[d].acquire();
       s = load();
     }
   }
 
-  // As leave().
-  [[nodiscard]] bool unlock(direction what) {
+  // As leave(). keep: the direction only; the reference stays the caller's, and this is never the last.
+  [[nodiscard]] bool unlock(direction what, bool keep = false) {
     const auto d = static_cast<unsigned>(what);
+    const std::uint64_t mine = keep && !WEFT_MUTANT("keeps-no-reference") ? 0 : kRef;
     std::uint64_t s = load();
     for (;;) {
       if ((s & kHeld[d]) == 0 || (s & kRefs) == 0) {
         fatal("inconsistent poll.fdMutex");
       }
       const bool awaited = (s & kWaiting[d]) != 0;
-      const std::uint64_t to = (s & ~kHeld[d]) - kRef - (awaited ? kWaiter[d] : 0);
+      const std::uint64_t to = (s & ~kHeld[d]) - mine - (awaited ? kWaiter[d] : 0);
       // order: FL1 release, for the next holder; FL2, for whoever closes, both ways
       if (!state_.compare_exchange_weak(s, to, WEFT_ORDER(FL2, acq_rel),
                                         WEFT_ORDER(FL0, relaxed))) {
@@ -129,6 +141,7 @@ class fd_lock {
   }
 
   bool closed() const { return (load() & kClosed) != 0; }
+  int references() const { return static_cast<int>((load() & kRefs) / kRef); }
 
  private:
   static constexpr std::uint64_t kClosed = 1;
@@ -136,6 +149,7 @@ class fd_lock {
   static constexpr std::uint64_t kRef = 8;
   static constexpr std::uint64_t kMany = (std::uint64_t{1} << 20) - 1;
   static constexpr std::uint64_t kRefs = kMany * kRef;
+  static constexpr std::uint64_t kMostRefs = kRefs - kRef;  // the last one is for close()
   static constexpr std::uint64_t kWaiter[2] = {std::uint64_t{1} << 23, std::uint64_t{1} << 43};
   static constexpr std::uint64_t kWaiting[2] = {kMany * kWaiter[0], kMany* kWaiter[1]};
 

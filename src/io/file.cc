@@ -57,27 +57,27 @@ class part_list {
   std::unique_ptr<iovec[]> many_;
 };
 
-enum class amount : bool { some, all };
+using amount = rt::file_fd::amount;
 
 template <class Buffer>
 std::size_t transfer(file_object* o, rt::direction d, amount how, std::span<const Buffer> parts,
-                     std::int64_t offset, const limit& l, std::error_code& ec) {
+                     std::int64_t offset, const limit& l, std::error_code& ec,
+                     rt::fd_guest* g = nullptr) {
   if (o == nullptr) {
     ec = errc::closed_file;
     return 0;
   }
   part_list list(parts);
-  const rt::wait_limit limit = rt::limit_of(l);
-  const rt::io_result r = how == amount::all
-                              ? o->fd.transfer(d, list.data(), list.count(), offset, limit)
-                              : o->fd.transfer_some(d, list.data(), list.count(), offset, limit);
+  const rt::io_result r =
+      o->fd.transfer(d, how, list.data(), list.count(), offset, rt::limit_of(l), g);
   ec = file_error(r.error, l);
   return r.n;
 }
 
 template <class Buffer>
 std::size_t transfer_at(file_object* o, rt::direction d, std::span<const Buffer> parts,
-                        std::int64_t offset, const limit& l, std::error_code& ec) {
+                        std::int64_t offset, const limit& l, std::error_code& ec,
+                        rt::fd_guest* g = nullptr) {
   if (offset < 0) {
     ec = std::make_error_code(std::errc::invalid_argument);
     return 0;
@@ -86,7 +86,39 @@ std::size_t transfer_at(file_object* o, rt::direction d, std::span<const Buffer>
     ec = errc::append_only;  // Linux would append
     return 0;
   }
-  return transfer(o, d, amount::all, parts, offset, l, ec);
+  return transfer(o, d, amount::all, parts, offset, l, ec, g);
+}
+
+// The throwing forms.
+template <class Buffer>
+std::size_t transfer(file_object* o, rt::direction d, amount how, std::span<const Buffer> parts,
+                     const limit& l) {
+  return file_call(o, d == rt::direction::read ? "read" : "write",
+                   [&](std::error_code& ec, rt::fd_guest* g) {
+                     return transfer(o, d, how, parts, rt::kOwnPosition, l, ec, g);
+                   });
+}
+template <class Buffer>
+std::size_t transfer_at(file_object* o, rt::direction d, std::span<const Buffer> parts,
+                        std::int64_t offset, const limit& l) {
+  return file_call(o, d == rt::direction::read ? "read" : "write",
+                   [&](std::error_code& ec, rt::fd_guest* g) {
+                     return transfer_at(o, d, parts, offset, l, ec, g);
+                   });
+}
+
+// f(fd, limit, guest) returns an error of io/fd.h.
+template <class F>
+std::error_code run_limited(file_object* o, const limit& l, rt::fd_guest* g, F&& f) {
+  return o == nullptr ? make_error_code(errc::closed_file)
+                      : file_error(f(o->fd, rt::limit_of(l), g), l);
+}
+template <class F>
+void run_limited(file_object* o, const char* operation, const limit& l, F&& f) {
+  file_call(o, operation, [&](std::error_code& ec, rt::fd_guest* g) {
+    ec = run_limited(o, l, g, f);
+    return 0;
+  });
 }
 
 using in = std::span<const mutable_buffer>;
@@ -103,7 +135,12 @@ namespace weft::io {
 
 using namespace detail;  // NOLINT: a thin cover
 
-file::~file() { delete object_; }
+file::~file() {
+  if (object_ != nullptr) {
+    object_->fd.close();  // first, and as a whole: somebody else may be at it
+    delete object_;
+  }
+}
 
 file file::open(std::string path, int flags, unsigned mode, std::error_code& ec) {
   rt::ensure_started();
@@ -175,78 +212,147 @@ void file::close(std::error_code& ec) noexcept {
   ec = object_ == nullptr ? make_error_code(errc::closed_file) : file_error(object_->fd.close());
 }
 void file::close() {
+  const std::string path = this->path();  // who closes it at the same time may destroy it then
   std::error_code ec;
   close(ec);
-  check("close", ec);
+  if (ec) {
+    path_throw("close", path, ec);
+  }
 }
 
+std::size_t file::read_at(mutable_buffer b, std::int64_t offset, limit until) {
+  return transfer_at(object_, kRead, in(&b, 1), offset, until);
+}
 std::size_t file::read_at(mutable_buffer b, std::int64_t offset, limit until, std::error_code& ec) {
   return transfer_at(object_, kRead, in(&b, 1), offset, until, ec);
+}
+std::size_t file::read_at(std::span<const mutable_buffer> parts, std::int64_t offset, limit until) {
+  return transfer_at(object_, kRead, parts, offset, until);
 }
 std::size_t file::read_at(std::span<const mutable_buffer> parts, std::int64_t offset, limit until,
                           std::error_code& ec) {
   return transfer_at(object_, kRead, parts, offset, until, ec);
 }
+std::size_t file::write_at(const_buffer b, std::int64_t offset, limit until) {
+  return transfer_at(object_, kWrite, out(&b, 1), offset, until);
+}
 std::size_t file::write_at(const_buffer b, std::int64_t offset, limit until, std::error_code& ec) {
   return transfer_at(object_, kWrite, out(&b, 1), offset, until, ec);
+}
+std::size_t file::write_at(std::span<const const_buffer> parts, std::int64_t offset, limit until) {
+  return transfer_at(object_, kWrite, parts, offset, until);
 }
 std::size_t file::write_at(std::span<const const_buffer> parts, std::int64_t offset, limit until,
                            std::error_code& ec) {
   return transfer_at(object_, kWrite, parts, offset, until, ec);
 }
 
+std::size_t file::read_some(mutable_buffer b, limit until) {
+  return transfer(object_, kRead, amount::some, in(&b, 1), until);
+}
 std::size_t file::read_some(mutable_buffer b, limit until, std::error_code& ec) {
   return transfer(object_, kRead, amount::some, in(&b, 1), kHere, until, ec);
 }
+std::size_t file::read_full(mutable_buffer b, limit until) {
+  return transfer(object_, kRead, amount::full, in(&b, 1), until);
+}
 std::size_t file::read_full(mutable_buffer b, limit until, std::error_code& ec) {
-  const std::size_t n = transfer(object_, kRead, amount::all, in(&b, 1), kHere, until, ec);
-  if (!ec && n < b.size()) {
-    ec = errc::unexpected_eof;
-  }
-  return n;
+  return transfer(object_, kRead, amount::full, in(&b, 1), kHere, until, ec);
+}
+std::size_t file::write_some(const_buffer b, limit until) {
+  return transfer(object_, kWrite, amount::some, out(&b, 1), until);
 }
 std::size_t file::write_some(const_buffer b, limit until, std::error_code& ec) {
   return transfer(object_, kWrite, amount::some, out(&b, 1), kHere, until, ec);
 }
+std::size_t file::write_all(const_buffer b, limit until) {
+  return transfer(object_, kWrite, amount::all, out(&b, 1), until);
+}
 std::size_t file::write_all(const_buffer b, limit until, std::error_code& ec) {
   return transfer(object_, kWrite, amount::all, out(&b, 1), kHere, until, ec);
+}
+std::size_t file::write_all(std::span<const const_buffer> parts, limit until) {
+  return transfer(object_, kWrite, amount::all, parts, until);
 }
 std::size_t file::write_all(std::span<const const_buffer> parts, limit until, std::error_code& ec) {
   return transfer(object_, kWrite, amount::all, parts, kHere, until, ec);
 }
 
-std::int64_t file::seek(std::int64_t offset, whence from, std::error_code& ec) {
+namespace {
+
+std::int64_t seek_in(file_object* o, std::int64_t offset, whence from, std::error_code& ec,
+                     rt::fd_guest* g) {
   constexpr int kFrom[] = {SEEK_SET, SEEK_CUR, SEEK_END};
-  const std::int64_t at = object_ == nullptr
-                              ? -rt::own_error(errc::closed_file)
-                              : object_->fd.seek(offset, kFrom[static_cast<int>(from)]);
+  const std::int64_t at = o == nullptr ? -rt::own_error(errc::closed_file)
+                                       : o->fd.seek(offset, kFrom[static_cast<int>(from)], g);
   ec = file_error(at < 0 ? static_cast<int>(-at) : 0);
   return at < 0 ? 0 : at;
 }
 
-void file::sync(limit until, std::error_code& ec) {
-  ec = object_ == nullptr ? make_error_code(errc::closed_file)
-                          : file_error(object_->fd.sync(false, rt::limit_of(until)), until);
+constexpr auto kSync = [](rt::file_fd& fd, const rt::wait_limit& l, rt::fd_guest* g) {
+  return fd.sync(/*data_only=*/false, l, g);
+};
+constexpr auto kDataSync = [](rt::file_fd& fd, const rt::wait_limit& l, rt::fd_guest* g) {
+  return fd.sync(/*data_only=*/true, l, g);
+};
+auto fallocate_of(std::int64_t offset, std::int64_t size, int mode) {
+  return [=](rt::file_fd& fd, const rt::wait_limit& l, rt::fd_guest* g) {
+    return fd.fallocate(mode, offset, size, l, g);
+  };
 }
-void file::datasync(limit until, std::error_code& ec) {
-  ec = object_ == nullptr ? make_error_code(errc::closed_file)
-                          : file_error(object_->fd.sync(true, rt::limit_of(until)), until);
-}
-void file::fallocate(std::int64_t offset, std::int64_t size, int mode, limit until,
-                     std::error_code& ec) {
-  ec = object_ == nullptr
-           ? make_error_code(errc::closed_file)
-           : file_error(object_->fd.fallocate(mode, offset, size, rt::limit_of(until)), until);
+auto deadline_of(std::chrono::steady_clock::time_point t) {
+  return [t](rt::file_fd& fd, const rt::wait_limit&, rt::fd_guest* g) {
+    return fd.set_deadline(true, true, deadline_at(t), g);
+  };
 }
 
-void file::truncate(std::int64_t size, std::error_code& ec) {
-  with_file(object_, ec,
+void truncate_to(file_object* o, std::int64_t size, std::error_code& ec, rt::fd_guest* g) {
+  with_file(o, ec, g,
             [&](int fd) { return ftruncate(fd, size) == 0 ? 0 : rt::calls::last_errno(); });
 }
 
-void file::set_deadline(std::chrono::steady_clock::time_point t, std::error_code& ec) noexcept {
-  ec = object_ == nullptr ? make_error_code(errc::closed_file)
-                          : file_error(object_->fd.set_deadline(true, true, deadline_at(t)));
+}  // namespace
+
+std::int64_t file::seek(std::int64_t offset, whence from) {
+  return file_call(object_, "seek", [&](std::error_code& ec, rt::fd_guest* g) {
+    return seek_in(object_, offset, from, ec, g);
+  });
+}
+std::int64_t file::seek(std::int64_t offset, whence from, std::error_code& ec) {
+  return seek_in(object_, offset, from, ec, nullptr);
+}
+
+void file::sync(limit until) { run_limited(object_, "sync", until, kSync); }
+void file::sync(limit until, std::error_code& ec) {
+  ec = run_limited(object_, until, nullptr, kSync);
+}
+void file::datasync(limit until) { run_limited(object_, "datasync", until, kDataSync); }
+void file::datasync(limit until, std::error_code& ec) {
+  ec = run_limited(object_, until, nullptr, kDataSync);
+}
+void file::fallocate(std::int64_t offset, std::int64_t size, int mode, limit until) {
+  run_limited(object_, "fallocate", until, fallocate_of(offset, size, mode));
+}
+void file::fallocate(std::int64_t offset, std::int64_t size, int mode, limit until,
+                     std::error_code& ec) {
+  ec = run_limited(object_, until, nullptr, fallocate_of(offset, size, mode));
+}
+
+void file::truncate(std::int64_t size) {
+  file_call(object_, "truncate", [&](std::error_code& ec, rt::fd_guest* g) {
+    truncate_to(object_, size, ec, g);
+    return 0;
+  });
+}
+void file::truncate(std::int64_t size, std::error_code& ec) {
+  truncate_to(object_, size, ec, nullptr);
+}
+
+void file::set_deadline(std::chrono::steady_clock::time_point t) {
+  run_limited(object_, "set deadline", limit(), deadline_of(t));
+}
+void file::set_deadline(std::chrono::steady_clock::time_point t, std::error_code& ec) {
+  ec = run_limited(object_, limit(), nullptr, deadline_of(t));
 }
 
 }  // namespace weft::io

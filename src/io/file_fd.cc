@@ -63,8 +63,6 @@ class lent_thread {
   bool got_;
 };
 
-bool enlist(waiter* w, void* gone) { return static_cast<completion<waiter>*>(gone)->enlist(w); }
-
 constexpr unsigned index(direction d) { return static_cast<unsigned>(d); }
 
 std::int64_t vectored(direction d, int fd, const iovec* parts, int count, std::int64_t offset,
@@ -81,7 +79,7 @@ bool is_refusal(std::int64_t n) { return n == -EAGAIN || is_unknown(n); }
 
 }  // namespace
 
-file_fd::file_fd(int fd) : fd_(fd) {
+file_fd::file_fd(int fd) : shared_fd(errc::closed_file), fd_(fd) {
   struct stat st {};
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fstat(fd, &st) != 0) {
@@ -109,56 +107,35 @@ file_fd::file_fd(int fd) : fd_(fd) {
   }
 }
 
-int file_fd::error_of(fd_lock<fd_gate>::outcome o) {
-  using outcome = fd_lock<fd_gate>::outcome;
-  switch (o) {
-    case outcome::held: return 0;
-    case outcome::closed: return own_error(errc::closed_file);
-    case outcome::too_many: break;
-  }
-  throw panic_error("too many concurrent operations on a single file or socket (max 1048575)");
-}
-
-void file_fd::destroy() {
-  {
-    const detail::blocking_call here(false);
-    close_error_ = -calls::close(fd_);
-  }
-  if (waiter* w = gone_.complete()) {
-    wake(w);
-  }
-}
-
-void file_fd::leave() {
-  if (lock_.leave()) [[unlikely]] {
-    destroy();
-  }
+void file_fd::shut() noexcept {
+  const detail::blocking_call here(false);
+  *close_error_ = -calls::close(fd_);
 }
 
 int file_fd::close() noexcept {
-  if (!lock_.close()) {
-    return own_error(errc::closed_file);
+  if (!begin_close()) {
+    return closed_error();
   }
+  int error = 0;
+  close_error_ = &error;
   if (polled_ != nullptr) {
     polled_->close();
   }
-  leave();
-  while (!gone_.done()) {
-    waiter w;
-    block(w, enlist, &gone_, gone_.address(), wait_reason::semacquire);
-  }
-  return close_error_ == EINTR ? 0 : close_error_;  // Linux has closed it all the same
+  finish_close();
+  return error == EINTR ? 0 : error;  // Linux has closed it all the same
 }
 
-int file_fd::begin(direction d, std::int64_t offset) {
-  return error_of(offset == kOwnPosition ? lock_.lock(turn(d)) : lock_.enter());
+int file_fd::begin_at(direction d, std::int64_t offset, fd_guest* g) {
+  return offset == kOwnPosition ? begin(turn(d), g) : begin(g);
 }
 
 // Gives way to others if it has been asked to: a loop over what the page cache has comes to the runtime nowhere else.
-void file_fd::end(direction d, std::int64_t offset) {
+void file_fd::end_at(direction d, std::int64_t offset, bool failed, fd_guest* g) {
   leave_runtime(enter_runtime());
-  if (offset == kOwnPosition ? lock_.unlock(turn(d)) : lock_.leave()) [[unlikely]] {
-    destroy();
+  if (offset == kOwnPosition) {
+    end(turn(d), failed, g);
+  } else {
+    end(failed, g);
   }
 }
 
@@ -235,8 +212,8 @@ std::int64_t file_fd::once(direction d, iovec* parts, std::size_t n_parts, std::
   return by_ring(d, parts, count, offset, limit, &n) ? n : by_thread(d, parts, count, offset);
 }
 
-io_result file_fd::steps(direction d, iovec* parts, std::size_t count, std::int64_t offset,
-                         const wait_limit& limit, bool all) {
+io_result file_fd::steps(direction d, amount how, iovec* parts, std::size_t count,
+                         std::int64_t offset, const wait_limit& limit) {
   io_result result;
   advance(&parts, &count, 0);
   while (count > 0) {
@@ -258,37 +235,31 @@ io_result file_fd::steps(direction d, iovec* parts, std::size_t count, std::int6
     offset += offset == kOwnPosition ? 0 : n;
     advance(&parts, &count, done);
     // Past the page cache nothing can be read from the middle of a sector: it was the end.
-    if (!all || (direct_ && d == direction::read && done % kSector != 0)) {
+    if (how == amount::some || (direct_ && d == direction::read && done % kSector != 0)) {
       break;
     }
   }
+  if (how == amount::full && count > 0 && result.error == 0) {
+    result.error = own_error(errc::unexpected_eof);
+  }
   return result;
 }
 
-io_result file_fd::transfer(direction d, iovec* parts, std::size_t count, std::int64_t offset,
-                            const wait_limit& limit) {
-  if (const int error = begin(d, offset); error != 0) {
+io_result file_fd::transfer(direction d, amount how, iovec* parts, std::size_t count,
+                            std::int64_t offset, const wait_limit& limit, fd_guest* g) {
+  if (const int error = begin_at(d, offset, g); error != 0) {
     return {0, error};
   }
-  const io_result result = steps(d, parts, count, offset, limit, /*all=*/true);
-  end(d, offset);
-  return result;
-}
-
-io_result file_fd::transfer_some(direction d, iovec* parts, std::size_t count, std::int64_t offset,
-                                 const wait_limit& limit) {
-  if (const int error = begin(d, offset); error != 0) {
-    return {0, error};
-  }
-  const io_result result = steps(d, parts, count, offset, limit, /*all=*/false);
-  end(d, offset);
+  const io_result result = steps(d, how, parts, count, offset, limit);
+  end_at(d, offset, result.error != 0, g);
   return result;
 }
 
 // call() does the same by a system call: 0 or an errno.
-int file_fd::by_ring_or_thread(ring_op& op, const wait_limit& limit, int (*call)(const ring_op&)) {
-  if (const int error = error_of(lock_.enter()); error != 0) {
-    return error;
+int file_fd::by_ring_or_thread(ring_op& op, const wait_limit& limit, int (*call)(const ring_op&),
+                               fd_guest* g) {
+  if (const int refusal = begin(g); refusal != 0) {
+    return refusal;
   }
   op.fd = fd_;
   int error = 0;
@@ -305,49 +276,52 @@ int file_fd::by_ring_or_thread(ring_op& op, const wait_limit& limit, int (*call)
       error = call(op);
     }
   } while (error == EINTR);
-  leave();
+  end(error != 0, g);
   return error;
 }
 
-int file_fd::sync(bool data_only, const wait_limit& limit) {
+int file_fd::sync(bool data_only, const wait_limit& limit, fd_guest* g) {
   ring_op op;
   op.call = data_only ? ring_call::datasync : ring_call::sync;
-  return by_ring_or_thread(op, limit, [](const ring_op& o) {
+  constexpr auto kCall = [](const ring_op& o) {
     const int n = o.call == ring_call::datasync ? ::fdatasync(o.fd) : ::fsync(o.fd);
     return n == 0 ? 0 : calls::last_errno();
-  });
+  };
+  return by_ring_or_thread(op, limit, kCall, g);
 }
 
-int file_fd::fallocate(int mode, std::int64_t offset, std::int64_t size, const wait_limit& limit) {
+int file_fd::fallocate(int mode, std::int64_t offset, std::int64_t size, const wait_limit& limit,
+                       fd_guest* g) {
   ring_op op;
   op.call = ring_call::fallocate;
   op.mode = mode;
   op.offset = offset;
   op.size = size;
-  return by_ring_or_thread(op, limit, [](const ring_op& o) {
+  constexpr auto kCall = [](const ring_op& o) {
     return ::fallocate(o.fd, o.mode, o.offset, o.size) == 0 ? 0 : calls::last_errno();
-  });
+  };
+  return by_ring_or_thread(op, limit, kCall, g);
 }
 
-std::int64_t file_fd::seek(std::int64_t offset, int whence) {
-  if (const int error = begin(direction::read, kOwnPosition); error != 0) {
+std::int64_t file_fd::seek(std::int64_t offset, int whence, fd_guest* g) {
+  if (const int error = begin_at(direction::read, kOwnPosition, g); error != 0) {
     return -error;
   }
   const std::int64_t at = ::lseek(fd_, offset, whence);
   const std::int64_t result = at < 0 ? -calls::last_errno() : at;
-  end(direction::read, kOwnPosition);
+  end_at(direction::read, kOwnPosition, result < 0, g);
   return result;
 }
 
-int file_fd::set_deadline(bool read, bool write, std::int64_t when) noexcept {
-  if (closed()) {
-    return own_error(errc::closed_file);
+int file_fd::set_deadline(bool read, bool write, std::int64_t when, fd_guest* g) {
+  if (const int error = begin(g); error != 0) {
+    return error;
   }
-  if (polled_ == nullptr) {
-    return own_error(errc::no_deadline);
-  }
-  const int error = polled_->set_deadline(read, write, when);
-  return error == own_error(errc::closed) ? own_error(errc::closed_file) : error;
+  int error =
+      polled_ == nullptr ? own_error(errc::no_deadline) : polled_->set_deadline(read, write, when);
+  error = error == own_error(errc::closed) ? own_error(errc::closed_file) : error;
+  end(error != 0, g);
+  return error;
 }
 
 }  // namespace weft::rt

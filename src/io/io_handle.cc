@@ -36,20 +36,24 @@ void io_throw(const io_object* o, const char* operation, std::error_code ec) {
   throw std::system_error(ec, std::string(operation) + (o != nullptr ? o->about() : std::string()));
 }
 
-io_handle::~io_handle() { delete object_; }
+io_handle::~io_handle() {
+  if (object_ != nullptr) {
+    object_->close();  // first, and as a whole: somebody else may be at it
+    delete object_;
+  }
+}
 
 void io_handle::close(std::error_code& ec) noexcept {
-  const int error = object_ != nullptr ? object_->fd.close() : rt::own_error(errc::closed);
-  if (error == 0) {
-    object_->after_close();
-  }
+  const int error = object_ != nullptr ? object_->close() : rt::own_error(errc::closed);
   ec = error == 0 ? std::error_code() : rt::to_error_code(error);
 }
 
 void io_handle::close() {
   std::error_code ec;
   close(ec);
-  check("close", ec);
+  if (ec) {
+    io_throw(object_, "close", ec);
+  }
 }
 
 int io_handle::native_handle() const noexcept {
@@ -60,89 +64,125 @@ int io_handle::native_handle() const noexcept {
   return object_->fd.raw();
 }
 
-void io_handle::set(bool read, bool write, io_time t, std::error_code& ec) noexcept {
-  const int error = object_ != nullptr ? object_->fd.set_deadline(read, write, deadline_at(t))
-                                       : rt::own_error(errc::closed);
-  ec = error == 0 ? std::error_code() : rt::to_error_code(error);
+namespace {
+
+std::error_code set_deadline_of(io_object* o, bool read, bool write, io_time t, rt::fd_guest* g) {
+  const int error = o != nullptr ? o->fd.set_deadline(read, write, deadline_at(t), g)
+                                 : rt::own_error(errc::closed);
+  return error == 0 ? std::error_code() : rt::to_error_code(error);
 }
 
-std::size_t input::read_some(io_object* o, mutable_buffer b, std::error_code& ec) {
+// f(object, guest) of an object that is there.
+template <class F>
+std::size_t transfer_or(io_object* o, std::error_code& ec, rt::fd_guest* g, F&& f) {
   if (o == nullptr) {
     ec = no_object();
     return 0;
   }
-  return count_or(o->fd.read_some(b.data(), b.size()), ec);
+  return count_or(f(o->fd, g), ec);
+}
+template <class F>
+std::size_t transfer_or_throw(io_object* o, const char* operation, F&& f) {
+  return io_call(o, operation,
+                 [&](std::error_code& ec, rt::fd_guest* g) { return transfer_or(o, ec, g, f); });
 }
 
+auto read_into(mutable_buffer b) {
+  return [b](rt::io_fd& fd, rt::fd_guest* g) { return fd.read_some(b.data(), b.size(), g); };
+}
+auto read_into(std::span<const mutable_buffer> parts) {
+  return [parts](rt::io_fd& fd, rt::fd_guest* g) {
+    iovec all[kFew];
+    const std::size_t count = to_vector(without_empty(parts), all);
+    return fd.read_parts(all, count, g);
+  };
+}
+auto fill(mutable_buffer b) {
+  return [b](rt::io_fd& fd, rt::fd_guest* g) { return fd.read_full(b.data(), b.size(), g); };
+}
+auto write_some_of(const_buffer b) {
+  return [b](rt::io_fd& fd, rt::fd_guest* g) { return fd.write_some(b.data(), b.size(), g); };
+}
+auto write_some_of(std::span<const const_buffer> parts) {
+  return [parts](rt::io_fd& fd, rt::fd_guest* g) {
+    iovec all[kFew];
+    const std::size_t count = to_vector(without_empty(parts), all);
+    return fd.write_parts(all, count, g);
+  };
+}
+auto write_all_of(const_buffer b) {
+  return [b](rt::io_fd& fd, rt::fd_guest* g) { return fd.write_all(b.data(), b.size(), g); };
+}
+auto write_all_of(std::span<const const_buffer> parts) {
+  return [parts](rt::io_fd& fd, rt::fd_guest* g) {
+    iovec few[kFew];
+    std::unique_ptr<iovec[]> many(parts.size() > kFew ? new iovec[parts.size()] : nullptr);
+    iovec* all = many != nullptr ? many.get() : few;
+    std::size_t count = 0;
+    for (const const_buffer& b : parts) {
+      all[count++] = {const_cast<void*>(b.data()), b.size()};
+    }
+    return fd.write_vector(all, count, g);
+  };
+}
+
+}  // namespace
+
+void io_handle::set(bool read, bool write, io_time t, std::error_code& ec) {
+  ec = set_deadline_of(object_, read, write, t, nullptr);
+}
+void io_handle::set(const char* operation, bool read, bool write, io_time t) {
+  io_call(object_, operation, [&](std::error_code& ec, rt::fd_guest* g) {
+    ec = set_deadline_of(object_, read, write, t, g);
+    return 0;
+  });
+}
+
+std::size_t input::read_some(io_object* o, mutable_buffer b) {
+  return transfer_or_throw(o, "read", read_into(b));
+}
+std::size_t input::read_some(io_object* o, mutable_buffer b, std::error_code& ec) {
+  return transfer_or(o, ec, nullptr, read_into(b));
+}
+std::size_t input::read_some(io_object* o, std::span<const mutable_buffer> parts) {
+  return transfer_or_throw(o, "read", read_into(parts));
+}
 std::size_t input::read_some(io_object* o, std::span<const mutable_buffer> parts,
                              std::error_code& ec) {
-  if (o == nullptr) {
-    ec = no_object();
-    return 0;
-  }
-  iovec all[kFew];
-  const std::size_t count = to_vector(without_empty(parts), all);
-  return count_or(o->fd.read_parts(all, count), ec);
+  return transfer_or(o, ec, nullptr, read_into(parts));
 }
-
+std::size_t input::read_full(io_object* o, mutable_buffer b) {
+  return transfer_or_throw(o, "read", fill(b));
+}
 std::size_t input::read_full(io_object* o, mutable_buffer b, std::error_code& ec) {
-  std::size_t n = 0;
-  ec.clear();
-  while (n < b.size()) {
-    const std::size_t got = read_some(o, b + n, ec);
-    n += got;
-    if (ec) {
-      return n;
-    }
-    if (got == 0) {
-      ec = errc::unexpected_eof;
-      return n;
-    }
-  }
-  return n;
+  return transfer_or(o, ec, nullptr, fill(b));
 }
 
+std::size_t output::write_some(io_object* o, const_buffer b) {
+  return transfer_or_throw(o, "write", write_some_of(b));
+}
 std::size_t output::write_some(io_object* o, const_buffer b, std::error_code& ec) {
-  if (o == nullptr) {
-    ec = no_object();
-    return 0;
-  }
-  return count_or(o->fd.write_some(b.data(), b.size()), ec);
+  return transfer_or(o, ec, nullptr, write_some_of(b));
 }
-
+std::size_t output::write_some(io_object* o, std::span<const const_buffer> parts) {
+  return transfer_or_throw(o, "write", write_some_of(parts));
+}
 std::size_t output::write_some(io_object* o, std::span<const const_buffer> parts,
                                std::error_code& ec) {
-  if (o == nullptr) {
-    ec = no_object();
-    return 0;
-  }
-  iovec all[kFew];
-  const std::size_t count = to_vector(without_empty(parts), all);
-  return count_or(o->fd.write_parts(all, count), ec);
+  return transfer_or(o, ec, nullptr, write_some_of(parts));
 }
-
+std::size_t output::write_all(io_object* o, const_buffer b) {
+  return transfer_or_throw(o, "write", write_all_of(b));
+}
 std::size_t output::write_all(io_object* o, const_buffer b, std::error_code& ec) {
-  if (o == nullptr) {
-    ec = no_object();
-    return 0;
-  }
-  return count_or(o->fd.write_all(b.data(), b.size()), ec);
+  return transfer_or(o, ec, nullptr, write_all_of(b));
 }
-
+std::size_t output::write_all(io_object* o, std::span<const const_buffer> parts) {
+  return transfer_or_throw(o, "write", write_all_of(parts));
+}
 std::size_t output::write_all(io_object* o, std::span<const const_buffer> parts,
                               std::error_code& ec) {
-  if (o == nullptr) {
-    ec = no_object();
-    return 0;
-  }
-  iovec few[kFew];
-  std::unique_ptr<iovec[]> many(parts.size() > kFew ? new iovec[parts.size()] : nullptr);
-  iovec* all = many != nullptr ? many.get() : few;
-  std::size_t count = 0;
-  for (const const_buffer& b : parts) {
-    all[count++] = {const_cast<void*>(b.data()), b.size()};
-  }
-  return count_or(o->fd.write_vector(all, count), ec);
+  return transfer_or(o, ec, nullptr, write_all_of(parts));
 }
 
 }  // namespace weft::detail

@@ -25,8 +25,13 @@ struct io_object {
   // " tcp 127.0.0.1:80->127.0.0.1:4711": what it is about, for messages.
   virtual std::string about() const { return {}; }
 
-  // It has just been closed.
-  virtual void after_close() noexcept {}
+  // By whoever closes it, before that.
+  virtual void before_close() noexcept {}
+
+  // 0, or an error.
+  int close() noexcept {
+    return fd.close([this] { before_close(); });
+  }
 
   rt::io_fd fd;
 };
@@ -48,6 +53,21 @@ Object* make_object(int fd, bool set_nonblocking, int* error, const Args&... arg
     return nullptr;
   }
   return new (room) Object(fd, pd, args...);
+}
+
+// What failed, and where: "read tcp 127.0.0.1:80->127.0.0.1:4711".
+[[noreturn]] void io_throw(const io_object* o, const char* operation, std::error_code ec);
+
+// What f(ec, guest) returns; or throws its error, with what it is about, for which the guest keeps the object.
+template <class F>
+auto io_call(const io_object* o, const char* operation, F&& f) {
+  std::error_code ec;
+  rt::fd_guest g;
+  auto result = f(ec, &g);
+  if (ec) [[unlikely]] {
+    io_throw(o, operation, ec);
+  }
+  return result;
 }
 
 inline std::error_code no_object() noexcept { return errc::closed; }

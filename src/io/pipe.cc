@@ -136,17 +136,30 @@ poll_fd::poll_fd(int fd) {
   }
 }
 
-void poll_fd::wait_for(bool write, detail::limit l, std::error_code& ec) {
-  if (object() == nullptr) {
-    ec = errc::closed;
-    return;
+namespace {
+
+std::error_code wait_for_news(io_object* o, bool write, const detail::limit& l, rt::fd_guest* g) {
+  if (o == nullptr) {
+    return detail::no_object();
   }
   const auto d = write ? rt::direction::write : rt::direction::read;
   const short events = write ? POLLOUT : POLLIN | POLLPRI | POLLRDHUP;
   // News comes once: what is ready already, and was left alone, makes none. So it is looked at first.
-  const std::int64_t end = object()->fd.attempt(
-      d, rt::limit_of(l), [events](rt::calls::source s) { return look(s.fd, events); });
-  ec = detail::error_with(static_cast<int>(-end), l);
+  const std::int64_t end = o->fd.attempt(
+      d, rt::limit_of(l), [events](rt::calls::source s) { return look(s.fd, events); }, g);
+  return detail::error_with(static_cast<int>(-end), l);
+}
+
+}  // namespace
+
+void poll_fd::wait_for(bool write, detail::limit l, std::error_code& ec) {
+  ec = wait_for_news(object(), write, l, nullptr);
+}
+void poll_fd::wait_for(bool write, detail::limit l) {
+  detail::io_call(object(), "poll", [&](std::error_code& ec, rt::fd_guest* g) {
+    ec = wait_for_news(object(), write, l, g);
+    return 0;
+  });
 }
 
 }  // namespace weft::io

@@ -6,14 +6,17 @@
 
 namespace weft::net {
 
-std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from, std::error_code& ec) {
-  if (object() == nullptr) {
+namespace {
+
+std::size_t recv_by(detail::io_object* o, mutable_buffer b, endpoint& from, std::error_code& ec,
+                    rt::fd_guest* g) {
+  if (o == nullptr) {
     ec = detail::no_object();
     return 0;
   }
   sockaddr_storage peer{};
   socklen_t size = 0;
-  const std::int64_t n = object()->fd.attempt(rt::direction::read, {}, [&](rt::calls::source s) {
+  const auto receive = [&](rt::calls::source s) {
     iovec part{b.data(), b.size()};
     msghdr m{};
     m.msg_name = &peer;
@@ -23,7 +26,8 @@ std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from, std::er
     const ssize_t got = rt::calls::recvmsg(s, &m, 0);
     size = m.msg_namelen;
     return std::int64_t{got};
-  });
+  };
+  const std::int64_t n = o->fd.attempt(rt::direction::read, {}, receive, g);
   if (n < 0) {
     ec = rt::to_error_code(static_cast<int>(-n));
     return 0;
@@ -33,20 +37,15 @@ std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from, std::er
   return static_cast<std::size_t>(n);
 }
 
-std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from) {
-  std::error_code ec;
-  const std::size_t n = recv_from(b, from, ec);
-  check("read", ec);
-  return n;
-}
-
-std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to, std::error_code& ec) {
-  if (object() == nullptr) {
+std::size_t send_by(detail::io_object* o, const_buffer b, const endpoint& to, std::error_code& ec,
+                    rt::fd_guest* g) {
+  if (o == nullptr) {
     ec = detail::no_object();
     return 0;
   }
-  const endpoint target = reachable_from(object_of(object()).family == AF_INET6, to);
-  const std::int64_t n = object()->fd.attempt(rt::direction::write, {}, [&](rt::calls::source s) {
+  const int family = object_of(o).family;
+  const endpoint target = reachable_from(family == AF_INET6, to);
+  const auto send = [&](rt::calls::source s) {
     iovec part{const_cast<void*>(b.data()), b.size()};
     msghdr m{};
     m.msg_name = const_cast<sockaddr*>(target.data());
@@ -54,39 +53,57 @@ std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to, std::er
     m.msg_iov = &part;
     m.msg_iovlen = 1;
     return std::int64_t{rt::calls::sendmsg(s, &m)};
-  });
+  };
+  const std::int64_t n = o->fd.attempt(rt::direction::write, {}, send, g);
   ec = n < 0 ? rt::to_error_code(static_cast<int>(-n)) : std::error_code();
   return n < 0 ? 0 : static_cast<std::size_t>(n);
 }
 
-std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to) {
-  std::error_code ec;
-  const std::size_t n = send_to(b, to, ec);
-  check("write", ec);
-  return n;
-}
-
-void datagram_socket::connect(const endpoint& to, std::error_code& ec) {
-  if (object() == nullptr) {
+void connect_by(detail::io_object* object, const endpoint& to, std::error_code& ec,
+                rt::fd_guest* g) {
+  if (object == nullptr) {
     ec = detail::no_object();
     return;
   }
-  socket_object& o = object_of(object());
+  socket_object& o = object_of(object);
   const endpoint target = reachable_from(o.family == AF_INET6, to);
-  const int error = o.fd.with_fd([&](int fd) {
-    return -rt::calls::connect(fd, target.data(), static_cast<socklen_t>(target.size()));
-  });
+  const auto connect = [&](int fd) {
+    const int n = rt::calls::connect(fd, target.data(), static_cast<socklen_t>(target.size()));
+    if (n == 0) {
+      o.set_names(local_of(fd), to);
+    }
+    return -n;
+  };
+  const int error = o.fd.with_fd(connect, g);
   ec = error == 0 ? std::error_code() : rt::to_error_code(error);
-  if (error == 0) {
-    o.local = local_of(o.fd.raw());
-    o.remote = to;
-  }
 }
 
+}  // namespace
+
+std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from, std::error_code& ec) {
+  return recv_by(object(), b, from, ec, nullptr);
+}
+std::size_t datagram_socket::recv_from(mutable_buffer b, endpoint& from) {
+  return detail::io_call(object(), "read", [&](std::error_code& ec, rt::fd_guest* g) {
+    return recv_by(object(), b, from, ec, g);
+  });
+}
+
+std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to, std::error_code& ec) {
+  return send_by(object(), b, to, ec, nullptr);
+}
+std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to) {
+  return detail::io_call(object(), "write", [&](std::error_code& ec, rt::fd_guest* g) {
+    return send_by(object(), b, to, ec, g);
+  });
+}
+
+void datagram_socket::connect(const endpoint& to, std::error_code& ec) {
+  connect_by(object(), to, ec, nullptr);
+}
 void datagram_socket::connect(const endpoint& to) {
-  std::error_code ec;
-  connect(to, ec);
-  check("connect", ec);
+  net_call(object(), "connect",
+           [&](std::error_code& ec, rt::fd_guest* g) { connect_by(object(), to, ec, g); });
 }
 
 udp_conn udp_conn::adopt(int fd, std::error_code& ec) {
@@ -95,7 +112,7 @@ udp_conn udp_conn::adopt(int fd, std::error_code& ec) {
 udp_conn udp_conn::adopt(int fd) {
   std::error_code ec;
   udp_conn c = adopt(fd, ec);
-  c.check("adopt udp socket", ec);
+  check_adopted("adopt udp socket", ec);
   return c;
 }
 

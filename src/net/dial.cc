@@ -31,7 +31,7 @@ owned_socket dial_one(const endpoint& to, const context& ctx, std::error_code& e
   // A port of this machine's own choice may be connected to itself by chance.
   for (int i = 0; i < 3; ++i) {
     s.reset(connect_to(to, SOCK_STREAM, "tcp", ctx, ec));
-    if (s == nullptr || !(s->local == s->remote)) {
+    if (s == nullptr || !(s->local() == s->remote())) {
       break;
     }
     ec = std::make_error_code(std::errc::connection_refused);

@@ -44,20 +44,40 @@ int option_of(int fd, int level, int name) {
 
 }  // namespace
 
-void socket_object::after_close() noexcept {
+// First the path: once it is closed another process may have bound the path anew, and that one is not ours to remove.
+void socket_object::before_close() noexcept {
   if (!unlink_path.empty()) {
     ::unlink(unlink_path.c_str());
-    unlink_path.clear();
   }
+}
+
+endpoint socket_object::local() const {
+  const rt::inside here;
+  const rt::scoped_lock held(names_lock_);
+  return local_;
+}
+
+endpoint socket_object::remote() const {
+  const rt::inside here;
+  const rt::scoped_lock held(names_lock_);
+  return remote_;
+}
+
+void socket_object::set_names(const endpoint& local, const endpoint& remote) {
+  const rt::inside here;
+  const rt::scoped_lock held(names_lock_);
+  local_ = local;
+  remote_ = remote;
 }
 
 std::string socket_object::about() const {
   std::string s = std::string(" ") + network;
-  if (local) {
-    s += ' ' + local.to_string();
+  const endpoint from = local(), to = remote();
+  if (from) {
+    s += ' ' + from.to_string();
   }
-  if (remote) {
-    s += (local ? "->" : " ") + remote.to_string();
+  if (to) {
+    s += (from ? "->" : " ") + to.to_string();
   }
   return s;
 }
@@ -71,6 +91,12 @@ void fail(const char* operation, const char* network, std::string_view address, 
     text += std::string(": ") + detail;
   }
   throw std::system_error(ec, text);
+}
+
+void check_adopted(const char* operation, std::error_code ec) {
+  if (ec) {
+    detail::io_throw(nullptr, operation, ec);
+  }
 }
 
 endpoint local_of(int fd) { return name_of(fd, ::getsockname); }
@@ -119,8 +145,7 @@ socket_object* wrap(int fd, rt::fd_kind kind, const char* network, const endpoin
     return nullptr;
   }
   o->family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
-  o->local = local_of(fd);
-  o->remote = peer;
+  o->set_names(local_of(fd), peer);
   ec.clear();
   return o;
 }
@@ -146,8 +171,7 @@ socket_object* adopt(int fd, int type, const char* network, std::error_code& ec)
     return nullptr;
   }
   o->family = family;
-  o->local = local_of(fd);
-  o->remote = remote_of(fd);
+  o->set_names(local_of(fd), remote_of(fd));
   ec.clear();
   return o;
 }
@@ -159,8 +183,8 @@ bool may_pass(std::int64_t error) {
 }
 
 // One connection, or minus an error.
-std::int64_t accept_once(rt::io_fd& fd, sockaddr_storage* peer, socklen_t* size) {
-  return fd.attempt(rt::direction::read, {}, [&](rt::calls::source s) -> std::int64_t {
+std::int64_t accept_once(rt::io_fd& fd, sockaddr_storage* peer, socklen_t* size, rt::fd_guest* g) {
+  const auto next = [&](rt::calls::source s) -> std::int64_t {
     for (;;) {
       *size = sizeof *peer;
       const int n = rt::calls::accept(s, reinterpret_cast<sockaddr*>(peer), size);
@@ -168,32 +192,35 @@ std::int64_t accept_once(rt::io_fd& fd, sockaddr_storage* peer, socklen_t* size)
         return n;
       }
     }
-  });
+  };
+  return fd.attempt(rt::direction::read, {}, next, g);
 }
 
 }  // namespace
 
-socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec) {
+socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec,
+                           rt::fd_guest* g) {
   constexpr std::int64_t kFirstPause = 5'000'000, kLongestPause = 1'000'000'000;
   if (listener == nullptr) {
     ec = detail::no_object();
     return nullptr;
   }
   rt::io_fd& fd = listener->fd;
+  const char* const network = object_of(listener).network;
   sockaddr_storage peer{};
   socklen_t size = 0;
-  std::int64_t n = accept_once(fd, &peer, &size);
+  std::int64_t n = accept_once(fd, &peer, &size, g);  // if that failed we are still inside: g
   for (std::int64_t pause = kFirstPause; may_pass(n); pause *= 2) {
     pause = pause < kLongestPause ? pause : kLongestPause;
     // Until then, or until it is closed or its deadline comes; another connection is no reason to look.
-    const int end = fd.pause(rt::direction::read, rt::time_after(rt::nanotime(), pause));
-    n = end == 0 ? accept_once(fd, &peer, &size) : -end;
+    const int end = fd.pause(rt::direction::read, rt::time_after(rt::nanotime(), pause), g);
+    n = end == 0 ? accept_once(fd, &peer, &size, g) : -end;
   }
   if (n < 0) {
     ec = rt::to_error_code(static_cast<int>(-n));
     return nullptr;
   }
-  return wrap(static_cast<int>(n), kind, object_of(listener).network, seen_from(&peer, size), ec);
+  return wrap(static_cast<int>(n), kind, network, seen_from(&peer, size), ec);
 }
 
 namespace {
@@ -259,7 +286,7 @@ socket_object* connect_to(const endpoint& to, int type, const char* network,
       delete o;
       return nullptr;
     }
-    o->local = local_of(o->fd.raw());
+    o->set_names(local_of(number), to);
   }
   return o;
 }

@@ -6,22 +6,30 @@
 
 #include <weft/net.h>
 
+#include "base/lock.h"
 #include "io/object.h"
 
 namespace weft::net {
 
-struct socket_object : detail::io_object {
+struct socket_object final : detail::io_object {
   socket_object(int number, rt::poll_desc* pd, rt::fd_kind kind, const char* net_name) noexcept
       : io_object(number, pd, kind), network(net_name) {}
-  ~socket_object() override { after_close(); }
   std::string about() const override;
-  void after_close() noexcept final;
+  void before_close() noexcept override;
+
+  endpoint local() const;
+  endpoint remote() const;
+  // connect() may change them while others fail, and say where.
+  void set_names(const endpoint& local, const endpoint& remote);
 
   const char* network;  // "tcp", "udp", "unix", "unixgram"
   int family = 0;
-  endpoint local;
-  endpoint remote;
   std::string unlink_path;  // of a Unix listener: removed when it is closed
+
+ private:
+  mutable rt::ranked_lock names_lock_{rt::lock_rank::leaf};
+  endpoint local_ WEFT_GUARDED_BY(names_lock_);
+  endpoint remote_ WEFT_GUARDED_BY(names_lock_);
 };
 
 socket_object& object_of(detail::io_object* o);
@@ -52,9 +60,22 @@ int wanted_backlog(int given);
 inline constexpr int kKeepIdle = 15, kKeepInterval = 15, kKeepCount = 9;
 
 // accept() of both kinds of listeners.
-socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec);
+socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec,
+                           rt::fd_guest* g);
 socket_object* connect_to(const endpoint& to, int type, const char* network,
                           const detail::limit& limit, std::error_code& ec);
+
+// The throwing form of what has no result, or needs none: f(ec, guest).
+template <class F>
+void net_call(const detail::io_object* o, const char* operation, F&& f) {
+  detail::io_call(o, operation, [&](std::error_code& ec, rt::fd_guest* g) {
+    f(ec, g);
+    return 0;
+  });
+}
+
+// Throws "adopt …".
+void check_adopted(const char* operation, std::error_code ec);
 
 // Throws "dial tcp ADDRESS: …".
 [[noreturn]] void fail(const char* operation, const char* network, std::string_view address,

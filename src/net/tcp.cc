@@ -22,13 +22,16 @@ std::error_code error_code_of(int error) {
 
 // f(fd) returns 0 or an errno.
 template <class F>
-std::error_code with_fd(detail::io_object* o, F&& f) {
-  return error_code_of(o == nullptr ? rt::own_error(errc::closed) : o->fd.with_fd(f));
+std::error_code with_fd(detail::io_object* o, rt::fd_guest* g, F&& f) {
+  return error_code_of(o == nullptr ? rt::own_error(errc::closed) : o->fd.with_fd(f, g));
+}
+template <class F>
+void with_fd_or_throw(detail::io_object* o, const char* operation, F&& f) {
+  net_call(o, operation, [&](std::error_code& ec, rt::fd_guest* g) { ec = with_fd(o, g, f); });
 }
 
-std::error_code shutdown_of(detail::io_object* o, int how) {
-  return with_fd(o,
-                 [how](int fd) { return ::shutdown(fd, how) == 0 ? 0 : rt::calls::last_errno(); });
+auto shutdown_of(int how) {
+  return [how](int fd) { return ::shutdown(fd, how) == 0 ? 0 : rt::calls::last_errno(); };
 }
 
 }  // namespace
@@ -36,8 +39,8 @@ std::error_code shutdown_of(detail::io_object* o, int how) {
 namespace {
 
 // From a file that can be read but not sent: not every file system, and hardly any device, knows how.
-std::size_t send_by_copy(socket& to, int file, std::int64_t offset, std::size_t count,
-                         std::error_code& ec) {
+std::size_t send_by_copy(rt::io_fd& to, int file, std::int64_t offset, std::size_t count,
+                         std::error_code& ec, rt::fd_guest* g) {
   constexpr std::size_t kPiece = std::size_t{64} << 10;
   const auto piece = std::make_unique_for_overwrite<std::byte[]>(std::min(count, kPiece));
   std::size_t sent = 0;
@@ -53,57 +56,67 @@ std::size_t send_by_copy(socket& to, int file, std::int64_t offset, std::size_t 
       ec = error_code_of(static_cast<int>(-n));
       break;
     }
-    sent += to.write_all({piece.get(), static_cast<std::size_t>(n)}, ec);
+    const rt::io_result done = to.write_all(piece.get(), static_cast<std::size_t>(n), g);
+    sent += done.n;
+    ec = error_code_of(done.error);
   }
+  return sent;
+}
+
+std::size_t send_file_to(detail::io_object* o, int file, std::int64_t offset, std::size_t count,
+                         std::error_code& ec, rt::fd_guest* g) {
+  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+  std::size_t sent = 0;
+  if (o == nullptr) {
+    ec = detail::no_object();
+    return 0;
+  }
+  const auto send = [&](rt::calls::source s) -> std::int64_t {
+    while (sent < count) {
+      const std::size_t want = count - sent < kMostAtOnce ? count - sent : kMostAtOnce;
+      const ssize_t n = rt::calls::sendfile(s, file, &offset, want);
+      if (n <= 0) {
+        return n;  // 0: the file has no more
+      }
+      sent += static_cast<std::size_t>(n);
+    }
+    return 0;
+  };
+  const std::int64_t end = o->fd.attempt(rt::direction::write, {}, send, g);
+  if (sent == 0 && offset >= 0 && (end == -EINVAL || end == -EOPNOTSUPP || end == -ENOSYS)) {
+    return send_by_copy(o->fd, file, offset, count, ec, g);  // still inside: g
+  }
+  ec = error_code_of(static_cast<int>(-end));
   return sent;
 }
 
 }  // namespace
 
 endpoint socket::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local;
+  return object() == nullptr ? endpoint() : object_of(object()).local();
 }
 endpoint socket::remote_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).remote;
+  return object() == nullptr ? endpoint() : object_of(object()).remote();
 }
 
-void socket::shutdown_write(std::error_code& ec) { ec = shutdown_of(object(), SHUT_WR); }
-void socket::shutdown_read(std::error_code& ec) { ec = shutdown_of(object(), SHUT_RD); }
-void socket::shutdown_write() { check("shutdown", shutdown_of(object(), SHUT_WR)); }
-void socket::shutdown_read() { check("shutdown", shutdown_of(object(), SHUT_RD)); }
+void socket::shutdown_write(std::error_code& ec) {
+  ec = with_fd(object(), nullptr, shutdown_of(SHUT_WR));
+}
+void socket::shutdown_read(std::error_code& ec) {
+  ec = with_fd(object(), nullptr, shutdown_of(SHUT_RD));
+}
+void socket::shutdown_write() { with_fd_or_throw(object(), "shutdown", shutdown_of(SHUT_WR)); }
+void socket::shutdown_read() { with_fd_or_throw(object(), "shutdown", shutdown_of(SHUT_RD)); }
 
 std::size_t socket::send_file(int file, std::int64_t offset, std::size_t count,
                               std::error_code& ec) {
-  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
-  std::size_t sent = 0;
-  if (object() == nullptr) {
-    ec = detail::no_object();
-    return 0;
-  }
-  const std::int64_t end =
-      object()->fd.attempt(rt::direction::write, {}, [&](rt::calls::source s) -> std::int64_t {
-        while (sent < count) {
-          const std::size_t want = count - sent < kMostAtOnce ? count - sent : kMostAtOnce;
-          const ssize_t n = rt::calls::sendfile(s, file, &offset, want);
-          if (n <= 0) {
-            return n;  // 0: the file has no more
-          }
-          sent += static_cast<std::size_t>(n);
-        }
-        return 0;
-      });
-  if (sent == 0 && offset >= 0 && (end == -EINVAL || end == -EOPNOTSUPP || end == -ENOSYS)) {
-    return send_by_copy(*this, file, offset, count, ec);
-  }
-  ec = error_code_of(static_cast<int>(-end));
-  return sent;
+  rt::fd_guest g;
+  return send_file_to(object(), file, offset, count, ec, &g);
 }
-
 std::size_t socket::send_file(int file, std::int64_t offset, std::size_t count) {
-  std::error_code ec;
-  const std::size_t n = send_file(file, offset, count, ec);
-  check("sendfile", ec);
-  return n;
+  return detail::io_call(object(), "sendfile", [&](std::error_code& ec, rt::fd_guest* g) {
+    return send_file_to(object(), file, offset, count, ec, g);
+  });
 }
 
 // --- tcp_conn ----------------------------------------------------------------------------------
@@ -114,22 +127,18 @@ tcp_conn tcp_conn::adopt(int fd, std::error_code& ec) {
 tcp_conn tcp_conn::adopt(int fd) {
   std::error_code ec;
   tcp_conn c = adopt(fd, ec);
-  c.check("adopt tcp socket", ec);
+  check_adopted("adopt tcp socket", ec);
   return c;
 }
 
-void tcp_conn::set_nodelay(bool on, std::error_code& ec) {
-  ec = with_fd(object(),
-               [on](int fd) { return set_option(fd, IPPROTO_TCP, TCP_NODELAY, on ? 1 : 0); });
-}
-void tcp_conn::set_nodelay(bool on) {
-  std::error_code ec;
-  set_nodelay(on, ec);
-  check("set nodelay", ec);
+namespace {
+
+auto nodelay_of(bool on) {
+  return [on](int fd) { return set_option(fd, IPPROTO_TCP, TCP_NODELAY, on ? 1 : 0); };
 }
 
-void tcp_conn::set_keepalive(int idle, int interval, int count, std::error_code& ec) {
-  ec = with_fd(object(), [=](int fd) {
+auto keepalive_of(int idle, int interval, int count) {
+  return [=](int fd) {
     int error = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, idle > 0 ? 1 : 0);
     if (error == 0 && idle > 0) {
       error = set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
@@ -137,24 +146,35 @@ void tcp_conn::set_keepalive(int idle, int interval, int count, std::error_code&
       error = error != 0 ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, count);
     }
     return error;
-  });
+  };
+}
+
+auto linger_of(int seconds) {
+  return [seconds](int fd) {
+    const linger l{seconds >= 0 ? 1 : 0, seconds >= 0 ? seconds : 0};
+    return setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ? 0 : rt::calls::last_errno();
+  };
+}
+
+}  // namespace
+
+void tcp_conn::set_nodelay(bool on, std::error_code& ec) {
+  ec = with_fd(object(), nullptr, nodelay_of(on));
+}
+void tcp_conn::set_nodelay(bool on) { with_fd_or_throw(object(), "set nodelay", nodelay_of(on)); }
+
+void tcp_conn::set_keepalive(int idle, int interval, int count, std::error_code& ec) {
+  ec = with_fd(object(), nullptr, keepalive_of(idle, interval, count));
 }
 void tcp_conn::set_keepalive(int idle, int interval, int count) {
-  std::error_code ec;
-  set_keepalive(idle, interval, count, ec);
-  check("set keep-alive", ec);
+  with_fd_or_throw(object(), "set keep-alive", keepalive_of(idle, interval, count));
 }
 
 void tcp_conn::set_linger(int seconds, std::error_code& ec) {
-  ec = with_fd(object(), [seconds](int fd) {
-    const linger l{seconds >= 0 ? 1 : 0, seconds >= 0 ? seconds : 0};
-    return setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ? 0 : rt::calls::last_errno();
-  });
+  ec = with_fd(object(), nullptr, linger_of(seconds));
 }
 void tcp_conn::set_linger(int seconds) {
-  std::error_code ec;
-  set_linger(seconds, ec);
-  check("set linger", ec);
+  with_fd_or_throw(object(), "set linger", linger_of(seconds));
 }
 
 // --- tcp_listener ------------------------------------------------------------------------------
@@ -165,26 +185,34 @@ tcp_listener tcp_listener::adopt(int fd, std::error_code& ec) {
 tcp_listener tcp_listener::adopt(int fd) {
   std::error_code ec;
   tcp_listener l = adopt(fd, ec);
-  l.check("adopt tcp listener", ec);
+  check_adopted("adopt tcp listener", ec);
   return l;
 }
 
-tcp_conn tcp_listener::accept(std::error_code& ec) {
-  socket_object* o = accept_from(object(), rt::fd_kind::stream, ec);
+namespace {
+
+socket_object* accept_tcp(detail::io_object* listener, std::error_code& ec, rt::fd_guest* g) {
+  socket_object* o = accept_from(listener, rt::fd_kind::stream, ec, g);
   if (o != nullptr) {
     set_tcp_defaults(o->fd.raw());
   }
-  return net_access::make<tcp_conn>(o);
+  return o;
+}
+
+}  // namespace
+
+tcp_conn tcp_listener::accept(std::error_code& ec) {
+  rt::fd_guest g;
+  return net_access::make<tcp_conn>(accept_tcp(object(), ec, &g));
 }
 tcp_conn tcp_listener::accept() {
-  std::error_code ec;
-  tcp_conn c = accept(ec);
-  check("accept", ec);
-  return c;
+  return detail::io_call(object(), "accept", [&](std::error_code& ec, rt::fd_guest* g) {
+    return net_access::make<tcp_conn>(accept_tcp(object(), ec, g));
+  });
 }
 
 endpoint tcp_listener::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local;
+  return object() == nullptr ? endpoint() : object_of(object()).local();
 }
 
 // --- listen ------------------------------------------------------------------------------------

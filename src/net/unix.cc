@@ -72,12 +72,15 @@ unix_conn unix_conn::adopt(int fd, std::error_code& ec) {
 unix_conn unix_conn::adopt(int fd) {
   std::error_code ec;
   unix_conn c = adopt(fd, ec);
-  c.check("adopt unix socket", ec);
+  check_adopted("adopt unix socket", ec);
   return c;
 }
 
-std::size_t unix_conn::send_fds(const_buffer b, std::span<const int> fds, std::error_code& ec) {
-  if (object() == nullptr) {
+namespace {
+
+std::size_t send_fds_to(detail::io_object* o, const_buffer b, std::span<const int> fds,
+                        std::error_code& ec, rt::fd_guest* g) {
+  if (o == nullptr) {
     ec = detail::no_object();
     return 0;
   }
@@ -99,30 +102,23 @@ std::size_t unix_conn::send_fds(const_buffer b, std::span<const int> fds, std::e
     c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
     std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
   }
-  const std::int64_t n = object()->fd.attempt(rt::direction::write, {}, [&](rt::calls::source s) {
-    return std::int64_t{rt::calls::sendmsg(s, &m)};
-  });
+  const std::int64_t n = o->fd.attempt(
+      rt::direction::write, {},
+      [&](rt::calls::source s) { return std::int64_t{rt::calls::sendmsg(s, &m)}; }, g);
   ec = n < 0 ? rt::to_error_code(static_cast<int>(-n)) : std::error_code();
   return n < 0 ? 0 : static_cast<std::size_t>(n);
 }
 
-std::size_t unix_conn::send_fds(const_buffer b, std::span<const int> fds) {
-  std::error_code ec;
-  const std::size_t n = send_fds(b, fds, ec);
-  check("write", ec);
-  return n;
-}
-
-std::size_t unix_conn::recv_fds(mutable_buffer b, std::span<int> fds, std::size_t& count,
-                                std::error_code& ec) {
+std::size_t recv_fds_from(detail::io_object* o, mutable_buffer b, std::span<int> fds,
+                          std::size_t& count, std::error_code& ec, rt::fd_guest* g) {
   count = 0;
-  if (object() == nullptr) {
+  if (o == nullptr) {
     ec = detail::no_object();
     return 0;
   }
   control_room room{};
-  bool lost = false;
-  const std::int64_t n = object()->fd.attempt(rt::direction::read, {}, [&](rt::calls::source s) {
+  std::size_t bytes = 0;
+  const auto receive = [&](rt::calls::source s) {
     iovec part{b.data(), b.size()};
     msghdr m{};
     m.msg_iov = &part;
@@ -131,18 +127,34 @@ std::size_t unix_conn::recv_fds(mutable_buffer b, std::span<int> fds, std::size_
     m.msg_controllen = sizeof room.bytes;
     const ssize_t got = rt::calls::recvmsg(s, &m, 0);
     count = got < 0 ? 0 : take_fds(&m, fds);
-    lost = got >= 0 && (m.msg_flags & MSG_CTRUNC) != 0;
-    return std::int64_t{got};
-  });
-  ec = n < 0 || lost ? rt::to_error_code(n < 0 ? static_cast<int>(-n) : EMFILE) : std::error_code();
-  return n < 0 ? 0 : static_cast<std::size_t>(n);
+    bytes = got < 0 ? 0 : static_cast<std::size_t>(got);
+    const bool lost = got >= 0 && (m.msg_flags & MSG_CTRUNC) != 0;
+    return lost ? std::int64_t{-EMFILE} : std::int64_t{got};
+  };
+  const std::int64_t n = o->fd.attempt(rt::direction::read, {}, receive, g);
+  ec = n < 0 ? rt::to_error_code(static_cast<int>(-n)) : std::error_code();
+  return bytes;
 }
 
+}  // namespace
+
+std::size_t unix_conn::send_fds(const_buffer b, std::span<const int> fds, std::error_code& ec) {
+  return send_fds_to(object(), b, fds, ec, nullptr);
+}
+std::size_t unix_conn::send_fds(const_buffer b, std::span<const int> fds) {
+  return detail::io_call(object(), "write", [&](std::error_code& ec, rt::fd_guest* g) {
+    return send_fds_to(object(), b, fds, ec, g);
+  });
+}
+
+std::size_t unix_conn::recv_fds(mutable_buffer b, std::span<int> fds, std::size_t& count,
+                                std::error_code& ec) {
+  return recv_fds_from(object(), b, fds, count, ec, nullptr);
+}
 std::size_t unix_conn::recv_fds(mutable_buffer b, std::span<int> fds, std::size_t& count) {
-  std::error_code ec;
-  const std::size_t n = recv_fds(b, fds, count, ec);
-  check("read", ec);
-  return n;
+  return detail::io_call(object(), "read", [&](std::error_code& ec, rt::fd_guest* g) {
+    return recv_fds_from(object(), b, fds, count, ec, g);
+  });
 }
 
 // --- unix_listener -----------------------------------------------------------------------------
@@ -153,21 +165,21 @@ unix_listener unix_listener::adopt(int fd, std::error_code& ec) {
 unix_listener unix_listener::adopt(int fd) {
   std::error_code ec;
   unix_listener l = adopt(fd, ec);
-  l.check("adopt unix listener", ec);
+  check_adopted("adopt unix listener", ec);
   return l;
 }
 
 unix_conn unix_listener::accept(std::error_code& ec) {
-  return net_access::make<unix_conn>(accept_from(object(), rt::fd_kind::packets, ec));
+  rt::fd_guest g;
+  return net_access::make<unix_conn>(accept_from(object(), rt::fd_kind::packets, ec, &g));
 }
 unix_conn unix_listener::accept() {
-  std::error_code ec;
-  unix_conn c = accept(ec);
-  check("accept", ec);
-  return c;
+  return detail::io_call(object(), "accept", [&](std::error_code& ec, rt::fd_guest* g) {
+    return net_access::make<unix_conn>(accept_from(object(), rt::fd_kind::packets, ec, g));
+  });
 }
 endpoint unix_listener::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local;
+  return object() == nullptr ? endpoint() : object_of(object()).local();
 }
 
 unix_listener listen_unix(std::string_view path, std::error_code& ec) {
@@ -190,7 +202,7 @@ unix_datagram unix_datagram::adopt(int fd, std::error_code& ec) {
 unix_datagram unix_datagram::adopt(int fd) {
   std::error_code ec;
   unix_datagram c = adopt(fd, ec);
-  c.check("adopt unix datagram socket", ec);
+  check_adopted("adopt unix datagram socket", ec);
   return c;
 }
 

@@ -1,4 +1,5 @@
 // Addresses, UDP, Unix sockets, names.
+#include <atomic>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/socket.h>
@@ -144,6 +145,42 @@ TEST_P(NetKinds, UnixDatagrams) {
     EXPECT_EQ(from, a.local_endpoint());
     b.send_to("x", from);
     EXPECT_EQ(a.recv_from(buffer, from), 1u);
+  });
+}
+
+// Where it is connected to changes at once, for whoever asks, and for messages of whoever fails.
+TEST_P(NetKinds, ConnectsWhileOthersLook) {
+  run([&] {
+    net::unix_datagram peers[2];
+    std::string names[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      names[i] = "@" + scratch("") + std::string(60, static_cast<char>('a' + i));
+      peers[i] = net::listen_unix_datagram(names[i]);
+    }
+    net::unix_datagram c = net::listen_unix_datagram("@" + scratch("c"));
+    c.connect(endpoint::unix_path(names[0]));
+    c.set_read_deadline(weft::clock::now());
+    std::atomic<bool> over{false};
+    weft::thread looks([&] {
+      while (!over) {
+        const std::string at = c.remote_endpoint().address();
+        EXPECT_TRUE(at == names[0] || at == names[1]) << at;
+        try {
+          char buffer[10];
+          c.read_some(buffer);
+        } catch (const std::system_error& e) {
+          const std::string text = e.what();
+          EXPECT_TRUE(text.find(names[0]) != text.npos || text.find(names[1]) != text.npos) << text;
+        }
+        weft::gosched();
+      }
+    });
+    for (int i = 0; i < weft::test::scaled(10'000, 500); ++i) {
+      c.connect(endpoint::unix_path(names[i % 2]));
+      if (i % 16 == 0) weft::gosched();
+    }
+    over = true;
+    looks.join();
   });
 }
 

@@ -15,9 +15,6 @@ namespace weft::detail {
 
 struct io_object;  // opaque
 
-// What failed, and where: "read tcp 127.0.0.1:80->127.0.0.1:4711".
-[[noreturn]] WEFT_EXPORT void io_throw(const io_object*, const char* operation, std::error_code ec);
-
 using io_time = std::chrono::steady_clock::time_point;
 
 /// Owns a descriptor. Movable; destroying it closes the descriptor, which nobody may use then. close() may be
@@ -35,7 +32,8 @@ class WEFT_EXPORT io_handle {
   /// False: nothing was opened, or it was moved from. (One that was closed is still something.)
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
-  /// Ends what others do with it, waits for them to be out, and closes. errc::closed the second time.
+  /// Ends what others do with it, and closes; returns when they are out of their calls, and out of close() if they
+  /// were first. Then it may be destroyed. errc::closed the second time.
   void close();
   void close(std::error_code& ec) noexcept;
 
@@ -47,27 +45,18 @@ class WEFT_EXPORT io_handle {
   void set_deadline(io_time t) { set("set deadline", true, true, t); }
   void set_read_deadline(io_time t) { set("set read deadline", true, false, t); }
   void set_write_deadline(io_time t) { set("set write deadline", false, true, t); }
-  void set_deadline(io_time t, std::error_code& ec) noexcept { set(true, true, t, ec); }
-  void set_read_deadline(io_time t, std::error_code& ec) noexcept { set(true, false, t, ec); }
-  void set_write_deadline(io_time t, std::error_code& ec) noexcept { set(false, true, t, ec); }
+  void set_deadline(io_time t, std::error_code& ec) { set(true, true, t, ec); }
+  void set_read_deadline(io_time t, std::error_code& ec) { set(true, false, t, ec); }
+  void set_write_deadline(io_time t, std::error_code& ec) { set(false, true, t, ec); }
 
  protected:
   constexpr io_handle() noexcept = default;
   explicit io_handle(io_object* owned) noexcept : object_(owned) {}
   io_object* object() const noexcept { return object_; }
-  void check(const char* operation, std::error_code ec) const {
-    if (ec) {
-      io_throw(object_, operation, ec);
-    }
-  }
 
  private:
-  void set(bool read, bool write, io_time t, std::error_code& ec) noexcept;
-  void set(const char* operation, bool read, bool write, io_time t) {
-    std::error_code ec;
-    set(read, write, t, ec);
-    check(operation, ec);
-  }
+  void set(bool read, bool write, io_time t, std::error_code& ec);
+  void set(const char* operation, bool read, bool write, io_time t);
 
   io_object* object_ = nullptr;
 };
@@ -77,16 +66,23 @@ class WEFT_EXPORT input {
  public:
   /// Waits until there is something, and returns how much; 0 at the end of the stream, and for a buffer
   /// without room.
+  static std::size_t read_some(io_object*, mutable_buffer);
   static std::size_t read_some(io_object*, mutable_buffer, std::error_code&);
+  static std::size_t read_some(io_object*, std::span<const mutable_buffer>);
   static std::size_t read_some(io_object*, std::span<const mutable_buffer>, std::error_code&);
+  static std::size_t read_full(io_object*, mutable_buffer);
   static std::size_t read_full(io_object*, mutable_buffer, std::error_code&);
 };
 
 class WEFT_EXPORT output {
  public:
+  static std::size_t write_some(io_object*, const_buffer);
   static std::size_t write_some(io_object*, const_buffer, std::error_code&);
+  static std::size_t write_some(io_object*, std::span<const const_buffer>);
   static std::size_t write_some(io_object*, std::span<const const_buffer>, std::error_code&);
+  static std::size_t write_all(io_object*, const_buffer);
   static std::size_t write_all(io_object*, const_buffer, std::error_code&);
+  static std::size_t write_all(io_object*, std::span<const const_buffer>);
   static std::size_t write_all(io_object*, std::span<const const_buffer>, std::error_code&);
 };
 
@@ -96,35 +92,22 @@ class readable : public Base {
  public:
   /// Waits until there is something to read, and returns how much it was: at most the buffer's size. 0 at
   /// the end of the stream, and for an empty buffer.
-  std::size_t read_some(mutable_buffer b) {
-    std::error_code ec;
-    const std::size_t n = read_some(b, ec);
-    this->check("read", ec);
-    return n;
-  }
+  std::size_t read_some(mutable_buffer b) { return input::read_some(this->object(), b); }
   std::size_t read_some(mutable_buffer b, std::error_code& ec) {
     return input::read_some(this->object(), b, ec);
   }
 
   /// The same into several buffers, one after the other, in one system call if the kernel can.
   std::size_t read_some(std::span<const mutable_buffer> parts) {
-    std::error_code ec;
-    const std::size_t n = read_some(parts, ec);
-    this->check("read", ec);
-    return n;
+    return input::read_some(this->object(), parts);
   }
   std::size_t read_some(std::span<const mutable_buffer> parts, std::error_code& ec) {
     return input::read_some(this->object(), parts, ec);
   }
 
-  /// Fills the buffer. If the stream ends before that: errc::unexpected_eof. Returns its size; in the second
-  /// form what was read before the error.
-  std::size_t read_full(mutable_buffer b) {
-    std::error_code ec;
-    const std::size_t n = read_full(b, ec);
-    this->check("read", ec);
-    return n;
-  }
+  /// Fills the buffer; nobody else reads in between. If the stream ends before that: errc::unexpected_eof. Returns
+  /// its size; in the second form what was read before the error.
+  std::size_t read_full(mutable_buffer b) { return input::read_full(this->object(), b); }
   std::size_t read_full(mutable_buffer b, std::error_code& ec) {
     return input::read_full(this->object(), b, ec);
   }
@@ -138,44 +121,28 @@ template <class Base>
 class writable : public Base {
  public:
   /// Writes at least one byte, and returns how many.
-  std::size_t write_some(const_buffer b) {
-    std::error_code ec;
-    const std::size_t n = write_some(b, ec);
-    this->check("write", ec);
-    return n;
-  }
+  std::size_t write_some(const_buffer b) { return output::write_some(this->object(), b); }
   std::size_t write_some(const_buffer b, std::error_code& ec) {
     return output::write_some(this->object(), b, ec);
   }
 
   /// The same out of several buffers.
   std::size_t write_some(std::span<const const_buffer> parts) {
-    std::error_code ec;
-    const std::size_t n = write_some(parts, ec);
-    this->check("write", ec);
-    return n;
+    return output::write_some(this->object(), parts);
   }
   std::size_t write_some(std::span<const const_buffer> parts, std::error_code& ec) {
     return output::write_some(this->object(), parts, ec);
   }
 
   /// Writes everything; in the second form returns what was written before the error.
-  std::size_t write_all(const_buffer b) {
-    std::error_code ec;
-    const std::size_t n = write_all(b, ec);
-    this->check("write", ec);
-    return n;
-  }
+  std::size_t write_all(const_buffer b) { return output::write_all(this->object(), b); }
   std::size_t write_all(const_buffer b, std::error_code& ec) {
     return output::write_all(this->object(), b, ec);
   }
 
   /// The same with several buffers, in one system call if the kernel takes them.
   std::size_t write_all(std::span<const const_buffer> parts) {
-    std::error_code ec;
-    const std::size_t n = write_all(parts, ec);
-    this->check("write", ec);
-    return n;
+    return output::write_all(this->object(), parts);
   }
   std::size_t write_all(std::span<const const_buffer> parts, std::error_code& ec) {
     return output::write_all(this->object(), parts, ec);
