@@ -145,7 +145,11 @@ ssize_t quietly(F call) {
   if (fails(s, &n, true, &error)) {
     return -error;
   }
-  return result(::sendmsg(s.fd, m, MSG_NOSIGNAL));
+  const ssize_t sent = result(::sendmsg(s.fd, m, MSG_NOSIGNAL));
+  if (sent == -EAGAIN && os::test_hooks.sends_refused.get() >= 0) [[unlikely]] {
+    os::test_hooks.sends_refused.set(os::test_hooks.sends_refused.get() + 1);
+  }
+  return sent;
 }
 
 [[gnu::noinline]] ssize_t sendfile(source s, int from, std::int64_t* offset, std::size_t n) {

@@ -18,6 +18,8 @@
 
 #include "base/fatal.h"
 #include "io/parts.h"
+#include "os/clock.h"
+#include "sched/timers.h"
 
 namespace weft::rt {
 
@@ -105,6 +107,17 @@ void io_fd::shut() noexcept {
   if (owned_) {
     calls::close(fd_);
   }
+}
+
+readiness io_fd::wait_a_while(direction d, std::int64_t* pause) {
+  constexpr std::int64_t kFirstPause = 50'000, kLongestPause = 10'000'000;
+  *pause = *pause == 0 ? kFirstPause : 2 * *pause < kLongestPause ? 2 * *pause : kLongestPause;
+  const wait_limit limit{time_after(nanotime(), *pause), nullptr};
+  readiness r = readiness::ready;
+  while (r == readiness::ready) {
+    r = wait_ready(*pd_, d, limit);
+  }
+  return r == readiness::timed_out ? readiness::ready : r;  // whose deadline it was prepare() tells
 }
 
 void io_fd::distrust() noexcept {

@@ -176,6 +176,9 @@ class io_fd final : public shared_fd {
   // Repeats f(source) until it does not say -EAGAIN, waiting in between. Its result, or minus an error.
   template <class F>
   std::int64_t attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g = nullptr);
+  // The same for what the poller's news says nothing about: asks again after a while, and after a longer one.
+  template <class F>
+  std::int64_t attempt_by_time(direction d, F&& f, fd_guest* g = nullptr);
 
   // Waits until then, whatever news there is: 0; or an error, if it is closed or its deadline comes before.
   int pause(direction d, std::int64_t until, fd_guest* g = nullptr);
@@ -196,6 +199,10 @@ class io_fd final : public shared_fd {
   io_result read_held(std::size_t n, F&& call);
   template <class F>
   io_result read_by(std::size_t n, F&& call, fd_guest* g);
+  template <class F, class Wait>
+  std::int64_t attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g);
+  // A while, whatever news there is: ready then. *pause grows.
+  readiness wait_a_while(direction d, std::int64_t* pause);
   // As much of n > 0 bytes as the kernel takes, or minus an errno.
   std::int64_t write_once(calls::source s, const void* from, std::size_t n);
   void evict_all() noexcept;
@@ -220,8 +227,8 @@ int io_fd::close(F&& first) noexcept {
   return 0;
 }
 
-template <class F>
-std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g) {
+template <class F, class Wait>
+std::int64_t io_fd::attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g) {
   if (const int error = begin(d, g); error != 0) {
     return -error;
   }
@@ -238,13 +245,26 @@ std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f, fd_gues
     if (n != -EAGAIN) {
       break;
     }
-    if (const readiness r = wait_ready(*pd_, d, limit); r != readiness::ready) {
+    if (const readiness r = wait(); r != readiness::ready) {
       n = -error_of(r);
       break;
     }
   }
   end(d, n < 0, g);
   return n;
+}
+
+template <class F>
+std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g) {
+  return attempt_with(
+      d, f, [&] { return wait_ready(*pd_, d, limit); }, g);
+}
+
+template <class F>
+std::int64_t io_fd::attempt_by_time(direction d, F&& f, fd_guest* g) {
+  std::int64_t pause = 0;
+  return attempt_with(
+      d, f, [&] { return wait_a_while(d, &pause); }, g);
 }
 
 template <class F>

@@ -54,7 +54,10 @@ std::size_t send_by(detail::io_object* o, const_buffer b, const endpoint& to, st
     m.msg_iovlen = 1;
     return std::int64_t{rt::calls::sendmsg(s, &m)};
   };
-  const std::int64_t n = o->fd.attempt(rt::direction::write, {}, send, g);
+  // Linux says when there is room in somebody else's queue only if the two are connected. Worse: what did not fit has been
+  // made, and is freed again, which it takes for room in ours, and says so, at once and each time.
+  const std::int64_t n = family == AF_UNIX ? o->fd.attempt_by_time(rt::direction::write, send, g)
+                                           : o->fd.attempt(rt::direction::write, {}, send, g);
   ec = n < 0 ? rt::to_error_code(static_cast<int>(-n)) : std::error_code();
   return n < 0 ? 0 : static_cast<std::size_t>(n);
 }

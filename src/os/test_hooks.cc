@@ -51,6 +51,8 @@ test_hook* find(std::string_view key) noexcept {
       {"ring_operations", &test_hooks.ring_operations},
       {"deny_nowait", &test_hooks.deny_nowait},
       {"force_miss", &test_hooks.force_miss},
+      {"longest_entry", &test_hooks.longest_entry},
+      {"sends_refused", &test_hooks.sends_refused},
   };
   for (const auto& entry : known) {
     if (entry.name == key) return entry.hook;
@@ -110,6 +112,8 @@ void test_hooks_t::reset() noexcept {
   ring_operations.set(-1);
   deny_nowait.set(0);
   force_miss.set(0);
+  longest_entry.set(0);
+  sends_refused.set(-1);
 }
 
 void load_test_hooks() noexcept {

@@ -64,6 +64,8 @@ struct test_hooks_t {
   test_hook ring_operations{-1};  ///< counts what the rings have taken, if not negative
   test_hook deny_nowait{0};       ///< RWF_NOWAIT gives EOPNOTSUPP
   test_hook force_miss{0};        ///< … or EAGAIN: the page cache has nothing
+  test_hook longest_entry{0};     ///< getdents64 gives EINVAL below so many bytes
+  test_hook sends_refused{-1};    ///< counts sendmsg that gave EAGAIN, if not negative
 
   void reset() noexcept;
 };

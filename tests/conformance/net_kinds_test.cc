@@ -13,9 +13,11 @@
 #include <weft/net.h>
 #include <weft/thread.h>
 #include <weft/time.h>
+#include <weft/wait_group.h>
 
 #include "support/fixture.h"
 #include "support/sockets.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -145,6 +147,59 @@ TEST_P(NetKinds, UnixDatagrams) {
     EXPECT_EQ(from, a.local_endpoint());
     b.send_to("x", from);
     EXPECT_EQ(a.recv_from(buffer, from), 1u);
+  });
+}
+
+// A queue that is full: whoever sends to it waits for room, though Linux has no news of it for those who are not
+// connected to it.
+TEST_P(NetKinds, UnixDatagramsToAFullQueue) {
+  run([&] {
+    net::unix_datagram to = net::listen_unix_datagram("@" + scratch("to"));
+    const endpoint there = to.local_endpoint();
+    net::unix_datagram from[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      from[i] = net::listen_unix_datagram("@" + scratch(i == 0 ? "from0" : "from1"));
+    }
+    std::error_code ec;
+    from[0].set_write_deadline(weft::clock::now() + 5ms);
+    int sent = 0;
+    while (from[0].send_to("x", there, ec) == 1) ++sent;
+    EXPECT_EQ(ec, std::errc::timed_out);  // deadlines end it
+    EXPECT_GT(sent, 0);
+    from[0].set_write_deadline(weft::clock::time_point::max());
+    // The second has nothing in the queue yet.
+    const std::uint64_t others = weft::test::waiting_goroutines();
+    weft::wait_group senders;
+    for (auto& f : from) {
+      senders.go([&] {
+        std::error_code e;
+        for (int i = 0; i < 50 && !e; ++i) f.send_to("x", there, e);
+        EXPECT_FALSE(e) << e.message();
+      });
+    }
+    EXPECT_TRUE(
+        weft::test::eventually([=] { return weft::test::waiting_goroutines() >= others + 2; }));
+    char buffer[10];
+    endpoint who;
+    to.set_read_deadline(weft::clock::now() + 20s * weft::test::slowness());
+    int got = 0;
+    while (got < sent + 100 && to.recv_from(buffer, who, ec) == 1) ++got;
+    EXPECT_EQ(got, sent + 100) << ec.message();
+    if (ec) from[0].close(), from[1].close();
+    senders.wait();
+    if (ec) return;
+    // … and so does closing.
+    from[1].set_write_deadline(weft::clock::now() + 5ms);
+    while (from[1].send_to("x", there, ec) == 1) {
+    }
+    weft::thread sends([&] {
+      std::error_code e;
+      from[0].send_to("x", there, e);
+      EXPECT_EQ(e, weft::errc::closed);
+    });
+    weft::gosched();
+    from[0].close();
+    sends.join();
   });
 }
 

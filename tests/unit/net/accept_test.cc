@@ -1,7 +1,9 @@
 // What accept(), the resolver and writers do when the system fails, or does less than it was asked for.
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -130,6 +132,28 @@ TEST_P(NetFaults, PassedDescriptorsAreNotLostSilently) {
   });
 }
 
+// Whoever sends to a full queue of somebody else, with whom it is not connected, tries now and then. The kernel's news,
+// which comes with every try, would make it try all the time.
+TEST_P(NetFaults, AFullQueueIsNotBesieged) {
+  run([&] {
+    const std::string name = "@weft_full_" + std::to_string(::getpid());
+    net::unix_datagram to = net::listen_unix_datagram(name);
+    net::unix_datagram fills = net::listen_unix_datagram(name + "_1");
+    net::unix_datagram waits = net::listen_unix_datagram(name + "_2");
+    std::error_code ec;
+    fills.set_write_deadline(weft::clock::now() + 5ms);
+    while (fills.send_to("x", to.local_endpoint(), ec) == 1) {
+    }
+    test_hooks.sends_refused.set(0);
+    waits.set_write_deadline(weft::clock::now() + 50ms);
+    waits.send_to("x", to.local_endpoint(), ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    const std::int64_t tries = test_hooks.sends_refused.get();
+    EXPECT_GE(tries, 1);
+    EXPECT_LE(tries, 15);  // after 0.05 ms, 0.1, 0.2 … 6.4 ms, then every 10 ms
+  });
+}
+
 constexpr std::int64_t kOftenShort = 4'000'001;  // every fifth call (io/calls.h)
 
 // What several goroutines write to one stream, each in one call, arrives in one piece, however little the kernel takes
@@ -183,6 +207,25 @@ TEST_P(NetFaults, TheResolverIsSlow) {
       all.emplace_back([] { EXPECT_EQ(net::resolver::lookup("slow.test:80").size(), 1u); });
     }
     for (auto& t : all) t.join();
+  });
+}
+
+// What /etc/hosts knows nobody has to be asked for.
+TEST_P(NetFaults, TheResolverIsNotAskedForHosts) {
+  std::ifstream hosts("/etc/hosts");
+  const std::string text{std::istreambuf_iterator<char>(hosts), {}};
+  if (text.find("localhost") == text.npos) GTEST_SKIP() << "/etc/hosts does not know localhost";
+  constexpr auto kDelay = 60s;
+  test_hooks.resolver_delay_ms.set(std::chrono::milliseconds(kDelay).count());
+  run([&] {
+    const auto start = weft::clock::now();
+    for (const char* name : {"localhost:80", "LocalHost:80"}) {
+      const auto found = net::resolver::lookup(name);
+      ASSERT_FALSE(found.empty());
+      EXPECT_TRUE(found[0].address() == "127.0.0.1" || found[0].address() == "::1")
+          << found[0].to_string();
+    }
+    EXPECT_LT(weft::clock::now() - start, kDelay / 2);
   });
 }
 
