@@ -16,6 +16,7 @@
 #include <weft/file.h>
 
 #include "io/file_object.h"
+#include "os/test_hooks.h"
 #include "sched/sched_api.h"
 
 namespace weft::io {
@@ -90,15 +91,27 @@ void add_entry(int directory, const kernel_entry& e, std::vector<dir_entry>& to)
   to.push_back({e.name, type});
 }
 
+// Bytes, or minus an errno: -EINVAL if the next entry needs more room.
+long get_entries(int directory, char* to, std::size_t room) {
+  if (room < static_cast<std::size_t>(rt::os::test_hooks.longest_entry.get())) {
+    return -EINVAL;
+  }
+  const long n = syscall(SYS_getdents64, directory, to, room);
+  return n < 0 ? -rt::calls::last_errno() : n;
+}
+
 // 0 or an errno; *end: there are no more.
 int next_entries(int directory, std::size_t most, std::vector<dir_entry>& to, bool* end) {
-  constexpr std::size_t kAtOnce = 8192;
-  constexpr std::size_t kLongest = 280;  // of one entry
+  constexpr std::size_t kAtOnce = 8192;  // has room for every entry: a path has 4096 at most
+  constexpr std::size_t kOne = 280;      // one entry, where names have 255 bytes
   alignas(kernel_entry) char buffer[kAtOnce];
-  const std::size_t room = std::clamp(most * 32, kLongest, kAtOnce);
-  const long n = syscall(SYS_getdents64, directory, buffer, room);
+  const std::size_t room = std::clamp(most * 32, kOne, kAtOnce);
+  long n = get_entries(directory, buffer, room);
+  if (n == -EINVAL && room < kAtOnce) {
+    n = get_entries(directory, buffer, kAtOnce);  // names are longer here: FUSE, vfat
+  }
   if (n < 0) {
-    return rt::calls::last_errno();
+    return static_cast<int>(-n);
   }
   *end = n == 0;
   for (long at = 0; at < n;) {
