@@ -48,14 +48,12 @@ struct own_limit : timer_event, cancel_hook {
   atomic<std::uint32_t> over{0};  // a readiness
 
   void interrupt(readiness why) {
-    poll_desc& desc = *pd;
-    const direction way = d;
-    // order: PW0 relaxed; the fence in raise() orders it before the look at the word
-    over.store(static_cast<std::uint32_t>(why), WEFT_ORDER(PW0, relaxed));
-    // Who sees the mark before it is woken takes its frame back once this has returned, which TSan cannot see.
-    tsan_release(static_cast<timer_event*>(this));  // acquired in disarm(), by timer_cancel()
-    desc.raise(0);
-    wake_if(desc.interrupt(way));
+    wake_if(pd->end_wait(d, [this, why] {
+      // order: PW0 relaxed; end_wait() orders it before the look at the word
+      over.store(static_cast<std::uint32_t>(why), WEFT_ORDER(PW0, relaxed));
+      // Who sees the mark before it is woken takes its frame back once this has returned, which TSan cannot see.
+      tsan_release(static_cast<timer_event*>(this));  // acquired in disarm(), by timer_cancel()
+    }));
   }
   readiness reason() const {
     // order: PW0 relaxed; the fence in begin_wait() orders it after the word

@@ -166,6 +166,25 @@ class poll_core {
   }
   [[nodiscard]] Waiter* interrupt(direction d) { return unblock(d, kNil, false); }
 
+  // -- by anybody
+
+  // A limit of one wait alone is over: mark() leaves a mark that its waiter looks at where it looks for faults, and
+  // which PD1 orders as those. Returns whom to wake, perhaps another one, who then waits again. Nothing of the
+  // waiter's is touched after mark().
+  template <class F>
+  [[nodiscard]] Waiter* end_wait(direction d, F&& mark) {
+    if (WEFT_MUTANT("marked-after-the-fence")) {
+      raise(0);
+      mark();
+    } else {
+      mark();
+      raise(0);
+    }
+    return interrupt(d);
+  }
+
+  // -- under the record's lock, or where nobody can change it
+
   bool closing() const {
     // order: PD0 relaxed, changed under the lock
     return (info_.load(WEFT_ORDER(PD0, relaxed)) & kClosing) != 0;

@@ -43,6 +43,7 @@ struct state {
   rt::poll_core<node> core;
   socket s;
   node nodes[6];  // one for each time that somebody parks
+  rt::atomic<std::uint32_t> own_over{0};
   int parks = 0;
   bool drained = false;
   int got = 0;
@@ -63,12 +64,23 @@ struct state {
     wake(core.interrupt(kRead));
   }
 
+  // The limit of this wait alone, as own_limit in io/poll_wait.cc.
+  void limit_over() {
+    wake(core.end_wait(kRead, [this] {
+      own_over.store(1, std::memory_order_relaxed);  // order: as PW0
+    }));
+  }
+  bool at_fault() const {
+    return core.fault(kRead) != rt::poll_fault::none ||
+           own_over.load(std::memory_order_relaxed) != 0;  // order: as PW0
+  }
+
   // As io/poll_wait.cc. False: a fault.
   bool wait() {
     for (;;) {
-      if (core.fault(kRead) != rt::poll_fault::none) return false;
+      if (at_fault()) return false;
       if (core.begin_wait(kRead)) return true;
-      if (core.fault(kRead) == rt::poll_fault::none) {
+      if (!at_fault()) {
         check(parks < 6, "it wakes too often");
         node& n = nodes[parks++];
         n.whole.set(1);
@@ -168,6 +180,26 @@ void interrupted(world& w, std::uint64_t bits) {
 void deadline(world& w) { interrupted(w, rt::poll_core<node>::expired(kRead)); }
 void close(world& w) { interrupted(w, rt::poll_core<node>::kClosing); }
 
+// The limit of one wait alone.
+void own_limit(world& w) {
+  auto* s = w.make<state>();
+  w.thread("reader", [=] { s->read_some(); });
+  w.thread("limit", [=] { s->limit_over(); });
+  w.finally([=] { check(s->faulted, "it has not noticed"); });
+}
+
+// … and news.
+void own_limit_and_news(world& w) {
+  auto* s = w.make<state>();
+  w.thread("reader", [=] { s->read_some(); });
+  w.thread("limit", [=] { s->limit_over(); });
+  w.thread("poller", [=] {
+    s->s.arrive(1, false);
+    s->news(false);
+  });
+  w.finally([=] { check(s->faulted != (s->got == 1), "read, or timed out: one of them"); });
+}
+
 // Both a deadline and news.
 void deadline_and_news(world& w) {
   auto* s = w.make<state>();
@@ -223,6 +255,8 @@ const protocol kProtocol{
         {"deadline", {.preemptions = 4}, deadline},
         {"close", {.preemptions = 4}, close},
         {"deadline and news", {.preemptions = 3}, deadline_and_news},
+        {"own limit", {.preemptions = 4}, own_limit},
+        {"own limit and news", {.preemptions = 2}, own_limit_and_news},
         {"deadline moved", {.preemptions = 3}, deadline_moved},
         {"used anew", {.preemptions = 3}, used_anew},
     },
