@@ -5,7 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <fcntl.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <numeric>
 #include <string>
 #include <sys/socket.h>
@@ -361,7 +365,8 @@ TEST_P(Net, ReadsAndAcceptsTimeOut) {
       a.read_some(buffer, ec);
       EXPECT_EQ(ec, std::errc::timed_out);
       EXPECT_GE(clock::now(), t);
-      a.read_some(buffer, ec);  // it stays
+      EXPECT_LT(clock::now(), t + 2s * weft::test::slowness());  // nor is it forgotten for long
+      a.read_some(buffer, ec);                                   // it stays
       EXPECT_EQ(ec, std::errc::timed_out);
     }
     a.set_read_deadline(clock::now() + 1h);
@@ -634,6 +639,30 @@ TEST_P(Net, TwoFamilies) {
   });
 }
 
+// The first family hangs: after 300 ms the second is tried beside it, wins, and the first leaves nothing behind. RFC 8305
+TEST_P(Net, TheSecondFamilyAfterAHeadStart) {
+  constexpr auto kHeadStart = 300ms;
+  run([&] {
+    std::error_code ec;
+    std::unique_ptr<full_listener> hangs;
+    net::tcp_listener six;
+    do {  // a port that is free in both
+      hangs = std::make_unique<full_listener>();
+      six = net::listen("[::1]:" + std::to_string(net::endpoint(hangs->address).port()), ec);
+    } while (ec == std::errc::address_in_use);
+    if (ec) GTEST_SKIP() << "no IPv6 here: " << ec.message();
+    const int before = weft::test::open_descriptors();
+    const auto start = clock::now();
+    net::tcp_conn c = net::dial(":" + std::to_string(six.local_endpoint().port()));
+    EXPECT_GE(clock::now() - start, kHeadStart);
+    EXPECT_LT(clock::now() - start, kHeadStart + 10s * weft::test::slowness());
+    EXPECT_EQ(c.remote_endpoint(), six.local_endpoint());
+    EXPECT_EQ(six.accept().remote_endpoint(), c.local_endpoint());
+    c.close();
+    EXPECT_TRUE(eventually([&] { return weft::test::open_descriptors() == before; }));
+  });
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 template <class F>
@@ -695,6 +724,33 @@ TEST_P(Net, ListenersShareAPort) {
     net::tcp_listener l = net::listen("127.0.0.1:0", {.reuse_port = true});
     net::tcp_listener m = net::listen(l.local_endpoint().to_string(), {.reuse_port = true});
     EXPECT_EQ(l.local_endpoint(), m.local_endpoint());
+  });
+}
+
+int somaxconn() {
+  int most = -1;
+  std::ifstream("/proc/sys/net/core/somaxconn") >> most;
+  return most;
+}
+
+// An address may be used again at once, and the queue is as long as the system allows, or shorter if asked for.
+TEST_P(Net, DefaultsOfAListener) {
+  run([&] {
+    for (const int backlog : {0, 7}) {
+      net::tcp_listener l = net::listen("127.0.0.1:0", {.backlog = backlog});
+      int reuse = 0;
+      socklen_t size = sizeof reuse;
+      ASSERT_EQ(::getsockopt(l.native_handle(), SOL_SOCKET, SO_REUSEADDR, &reuse, &size), 0);
+      EXPECT_EQ(reuse, 1);
+      tcp_info info{};
+      size = sizeof info;
+      if (::getsockopt(l.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+        ASSERT_TRUE(weft::test::emulated());
+        continue;
+      }
+      // Of a listener: the length of its queue.
+      EXPECT_EQ(info.tcpi_sacked, static_cast<unsigned>(backlog == 0 ? somaxconn() : backlog));
+    }
   });
 }
 

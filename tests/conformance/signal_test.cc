@@ -95,6 +95,28 @@ TEST_P(Signal, WhatHasArrivedIsNotForgotten) {
   });
 }
 
+// Without a list: all of them.
+TEST_P(Signal, AllThatCanBeCaught) {
+  run([] {
+    weft::chan<int> c(8);
+    weft::signal::notify(c);
+    for (int s : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH, SIGTSTP, SIGPIPE}) {
+      ::raise(s);
+      EXPECT_EQ(c.recv(), s);
+    }
+    weft::signal::stop(c);
+    ::raise(SIGWINCH);  // is ignored, if nobody wants it
+    EXPECT_EQ(c.size(), 0u);
+    // … and those of the process itself still do what they do.
+    struct sigaction fault = {};
+    sigaction(SIGSEGV, nullptr, &fault);
+    weft::signal::notify(c);
+    struct sigaction now = {};
+    sigaction(SIGSEGV, nullptr, &now);
+    EXPECT_EQ(now.sa_sigaction, fault.sa_sigaction);
+  });
+}
+
 TEST_P(Signal, SomeCannotBeHad) {
   run([] {
     weft::chan<int> a(1);

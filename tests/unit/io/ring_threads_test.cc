@@ -1,9 +1,6 @@
 // Goroutines wait for files, and threads do not.
 #include <algorithm>
-#include <dirent.h>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <string>
 
 #include <weft/go.h>
 #include <weft/io.h>
@@ -13,28 +10,17 @@
 #include "poll/ring.h"
 #include "support/files.h"
 #include "support/fixture.h"
+#include "support/threads.h"
 
 namespace {
 
 using weft::io::file;
 using weft::rt::os::test_hooks;
 using weft::test::block;
+using weft::test::own_threads;
 using weft::test::scaled;
 
 constexpr std::size_t kBlock = 64 << 10;
-
-// Threads of this process, those that the kernel made for itself left out.
-int own_threads() {
-  int n = 0;
-  DIR* tasks = opendir("/proc/self/task");
-  while (const dirent* e = readdir(tasks)) {
-    std::string name;
-    std::getline(std::ifstream(std::string("/proc/self/task/") + e->d_name + "/comm"), name);
-    n += e->d_name[0] != '.' && !name.starts_with("iou-");
-  }
-  closedir(tasks);
-  return n;
-}
 
 // Nobody takes Ps from those whom the machine pauses: every thread that is made, somebody has asked for.
 class RingThreads : public weft::test::over_procs {

@@ -1,0 +1,73 @@
+// Goroutines wait for programs, and threads do not, where the kernel has pidfds.
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+#include <weft/go.h>
+#include <weft/process.h>
+#include <weft/wait_group.h>
+
+#include "os/test_hooks.h"
+#include "support/fixture.h"
+#include "support/threads.h"
+
+namespace {
+
+using weft::rt::os::test_hooks;
+using weft::test::eventually;
+using weft::test::own_threads;
+
+constexpr int kPrograms = 50;
+
+// Nobody takes Ps from those whom the machine pauses: every thread that is made, somebody has asked for.
+class ProcessThreads : public weft::test::over_procs {
+ public:
+  static void SetUpTestSuite() { test_hooks.no_sysmon.set(1); }
+
+ protected:
+  void TearDown() override {
+    test_hooks.deny_pidfd.set(0);
+    over_procs::TearDown();
+  }
+  // f() while so many programs are waited for.
+  template <class F>
+  void while_waiting(F f) {
+    std::vector<weft::process::child> all;
+    all.reserve(kPrograms);
+    for (int i = 0; i < kPrograms; ++i) {
+      all.push_back(weft::process::command("sleep", {"1000"}).start());
+    }
+    std::atomic<int> begun{0}, killed{0};
+    weft::wait_group waits;
+    for (auto& c : all) {
+      waits.go([&] {
+        ++begun;
+        killed += c.wait().signal == SIGKILL;
+      });
+    }
+    EXPECT_TRUE(eventually([&] { return begun == kPrograms; }));
+    f();
+    for (auto& c : all) c.kill(SIGKILL);
+    waits.wait();
+    EXPECT_EQ(killed, kPrograms);
+  }
+};
+
+TEST_P(ProcessThreads, NobodysThreadWaits) {
+  const long pidfd = ::syscall(SYS_pidfd_open, ::getpid(), 0);
+  if (pidfd < 0) GTEST_SKIP() << "no pidfds here: threads wait";
+  ::close(static_cast<int>(pidfd));
+  run([&] {
+    const int before = own_threads();
+    while_waiting([&] { EXPECT_LE(own_threads(), std::max(before, procs() + 4)); });
+    // They would have been seen.
+    test_hooks.deny_pidfd.set(1);
+    while_waiting([&] { EXPECT_TRUE(eventually([] { return own_threads() >= kPrograms; })); });
+  });
+}
+
+}  // namespace
