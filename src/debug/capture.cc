@@ -25,7 +25,15 @@ constexpr std::int64_t kPatience = 1'000'000'000;         // ns: it may have to 
 constexpr std::int64_t kLittlePatience = kPatience / 10;  // to learn the rest
 
 constinit capture_slot<frame> the_slot;
-constinit atomic<bool> allowed_now{false};
+constinit atomic<capture_handler*> answering{nullptr};
+
+// The program may have taken the signal since: it would die of it, or hear of one that nobody has sent.
+bool still_answers() noexcept {
+  capture_handler* ours = answering.load(WEFT_ORDER(CP0, relaxed));  // order: CP0 a lone word
+  struct sigaction now {};
+  return ours != nullptr && ::sigaction(SIGQUIT, nullptr, &now) == 0 &&
+         (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == ours;
+}
 
 // The words of "nr arg… sp pc": the last two.
 bool parse_sp_pc(std::string_view text, std::uintptr_t* sp, std::uintptr_t* pc) {
@@ -95,8 +103,8 @@ frame interrupted_frame(const ucontext_t& at) noexcept {
   return f;
 }
 
-void allow_capture(bool allowed) noexcept {
-  allowed_now.store(allowed, WEFT_ORDER(CP0, relaxed));  // order: CP0 a lone flag
+void capture_by(capture_handler* handler) noexcept {
+  answering.store(handler, WEFT_ORDER(CP0, relaxed));  // order: CP0 a lone word
 }
 
 // Not instrumented: errno is the thread's, whichever goroutine is there.
@@ -139,7 +147,7 @@ bool captured_thread::ask_kernel(int tid) noexcept {
 }
 
 bool captured_thread::ask_thread(int tid, std::int64_t patience) noexcept {
-  if (!allowed_now.load(WEFT_ORDER(CP0, relaxed))) return false;  // order: CP0 a lone flag
+  if (!still_answers()) return false;
   if (!the_slot.take()) return false;
   holds_slot_ = true;
   the_slot.ask(tid);

@@ -6,7 +6,8 @@
 // and without optimisation functions find their frames by another register. So if that is not enough for a
 // walk to the end, and in any case if the thread runs, it gets a signal, whose handler copies its registers
 // and waits until the walk is over. The signal is SIGQUIT with a cookie, and so this works only as long as that
-// is weft's (debug/quit.h); otherwise the stack is not available, or a part of it.
+// is weft's (debug/quit.h), which is looked up each time; otherwise the stack is not available, or a part of it. (A
+// program that takes SIGQUIT at the very moment of a walk may see one: nobody can look and send in one step.)
 //
 // Frozen by preemption: the handler in which it sleeps has left a note of what it has interrupted.
 //
@@ -51,7 +52,8 @@ class captured_thread {
 // Whether the signal is such a request; answers it. Runs on: signal.
 bool answer_capture(const siginfo_t* info, const ucontext_t& at) noexcept;
 
-// The signal is weft's from now on, or no longer.
-void allow_capture(bool allowed) noexcept;
+// The handler of SIGQUIT by which threads answer, from now on.
+using capture_handler = void(int, siginfo_t*, void*);
+void capture_by(capture_handler* handler) noexcept;
 
 }  // namespace weft::rt

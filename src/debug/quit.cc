@@ -109,7 +109,7 @@ void report_on_quit() noexcept {
   sigfillset(&action.sa_mask);
   sigdelset(&action.sa_mask, SIGSEGV);  // a fault in the report must not be silent
   sigdelset(&action.sa_mask, SIGBUS);
-  if (sigaction(SIGQUIT, &action, nullptr) == 0) allow_capture(true);
+  if (sigaction(SIGQUIT, &action, nullptr) == 0) capture_by(on_quit);
 }
 
 }  // namespace weft::rt

@@ -72,6 +72,23 @@ TEST(Stack, OfASystemCallAboveAFrameOfUnknownSize) {
   EXPECT_EQ(count(o.err, "got 5\n"), 1u) << o.err;
 }
 
+// What the kernel tells has to do while SIGQUIT is not weft's.
+TEST(Stack, AsksNobodyByASignalThatTheProgramHasTaken) {
+  if (WEFT_TSAN || WEFT_ASAN) GTEST_SKIP() << "the sanitizer's own frames are in between";
+  if (weft::test::emulated()) GTEST_SKIP() << "the emulator's frames are in between";
+  const outcome notified = run_program("stack_quit_notified");
+  EXPECT_EQ(notified.exit_status, 0) << notified.err;
+  EXPECT_EQ(count(notified.err, "app::call_reader("), 0u) << notified.err;
+  EXPECT_EQ(count(notified.err, "signals: 0\n"), 1u) << notified.err;
+  EXPECT_EQ(count(notified.out, "app::call_reader("), 1u) << "when it is weft's again";
+  for (const char* program : {"stack_quit_handled", "stack_quit_default"}) {
+    const outcome o = run_program(program);
+    EXPECT_EQ(o.exit_status, 0) << program << o.err;
+    EXPECT_EQ(o.signal, 0) << program << o.err;
+    EXPECT_EQ(count(o.err, "got 5\n"), 1u) << o.err;
+  }
+}
+
 // What they were doing, and nothing of the handler in which they sleep.
 TEST(Stack, OfFrozenGoroutines) {
   if (WEFT_TSAN) GTEST_SKIP() << "TSan delays signals in loops without atomics";

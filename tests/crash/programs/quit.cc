@@ -55,6 +55,26 @@ void say(const char* text) {
   return got;
 }
 
+// f(what a walk says) while a goroutine is in such a call.
+template <class F>
+int beside_a_reader(F f) {
+  return weft::run([f] {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    long got = 0;
+    weft::thread reader([&] { got = call_reader(ends[0]); });
+    std::string all;
+    while (all.find("app::read_into_frame(") == std::string::npos) {  // until it is there
+      weft::gosched();
+      all = weft::runtime::stack(true);
+    }
+    f(all);
+    const bool sent = write(ends[1], "hello", 5) == 5;
+    reader.join();
+    std::fprintf(stderr, "got %ld\n", sent ? got : -1);
+  });
+}
+
 // As if every goroutine that waits had done so for three minutes more.
 void age() {
   weft::rt::for_each_g(
@@ -92,21 +112,7 @@ CRASH_PROGRAM(frozen_hogs) {
       {.max_procs = 1});
 }
 CRASH_PROGRAM(stack_of_reader) {
-  return weft::run([] {
-    int ends[2];
-    if (pipe(ends) != 0) return;
-    long got = 0;
-    weft::thread reader([&] { got = app::call_reader(ends[0]); });
-    std::string all;
-    while (all.find("app::read_into_frame(") == std::string::npos) {  // until it is there
-      weft::gosched();
-      all = weft::runtime::stack(true);
-    }
-    std::fputs(all.c_str(), stderr);
-    const bool sent = write(ends[1], "hello", 5) == 5;
-    reader.join();
-    std::fprintf(stderr, "got %ld\n", sent ? got : -1);
-  });
+  return app::beside_a_reader([](const std::string& all) { std::fputs(all.c_str(), stderr); });
 }
 CRASH_PROGRAM(quit_waiting) {
   app::never.add();
@@ -147,6 +153,29 @@ CRASH_PROGRAM(quit_handled) {
   return weft::run([] {
     raise(SIGQUIT);
     return 7;
+  });
+}
+// Whoever has taken SIGQUIT since then gets none from a walk that would like to know more of a thread.
+CRASH_PROGRAM(stack_quit_notified) {
+  return app::beside_a_reader([](const std::string&) {
+    const weft::chan<int> quits(1);
+    weft::signal::notify(quits, {SIGQUIT});
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+    weft::signal::stop(quits);
+    std::fprintf(stderr, "signals: %zu\n", quits.size());
+    app::say(weft::runtime::stack(true).c_str());  // it is weft's again
+  });
+}
+CRASH_PROGRAM(stack_quit_handled) {
+  return app::beside_a_reader([](const std::string&) {
+    std::signal(SIGQUIT, [](int) { _exit(8); });
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+  });
+}
+CRASH_PROGRAM(stack_quit_default) {
+  return app::beside_a_reader([](const std::string&) {
+    std::signal(SIGQUIT, SIG_DFL);
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
   });
 }
 CRASH_PROGRAM(quit_plain_thread) {
