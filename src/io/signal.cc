@@ -7,8 +7,9 @@
 // SG1: once stop() has returned nothing is sent: sending and changing who wants what exclude each other.
 // SG2: a signal that arrives again before it was looked at counts once, as in the kernel.
 // SG3: a signal that arrived before stop() is sent before stop() returns: it would be lost otherwise, since it no longer
-//      does what it did before either. So the action is changed first, then what has arrived is sent, and then
-//      the channel forgotten.
+//      does what it did before either. So the action is changed first, then those are awaited who are in the handler
+//      (io/signal_gate.h), what has arrived is sent, and then the channel forgotten. Who comes too late for that sends
+//      the signal to itself again, to the action that it has now.
 //
 // Rejected: signalfd (wants the signals masked in all threads, also those that weft did not make); sending
 // from the handler (a channel's lock may be held by whom the signal interrupted).
@@ -19,15 +20,19 @@
 #include <csignal>
 #include <cstdint>
 #include <mutex>
+#include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <vector>
 
 #include <weft/runtime.h>
 #include <weft/signal.h>
 
-#include "base/atomic.h"
 #include "io/own_thread.h"
+#include "io/signal_gate.h"
+#include "os/test_hooks.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 
@@ -37,8 +42,8 @@ namespace {
 
 constexpr int kSignals = 65;  // 1 … 64
 
-constinit rt::atomic<std::uint64_t> arrived{0};  // bit s - 1
-constinit int bell = -1;                         // constant once there is a handler
+constinit rt::signal_gate gate;
+constinit int bell = -1;  // constant once there is a handler
 
 struct wish {
   chan<int> to;
@@ -58,12 +63,36 @@ registry& the_registry() {
   return r;
 }
 
-WEFT_NO_TSAN void handler(int s) {
+std::uint64_t bit_of(int s) { return std::uint64_t{1} << (s - 1); }
+
+// Tests stop a thread here, as the kernel may.
+void descheduled(std::int64_t place) {
+  rt::os::test_hooks_t& hooks = rt::os::test_hooks;
+  while (hooks.hold_signals.get() == place) {
+    hooks.signals_held.set(place);
+    ::sched_yield();
+  }
+}
+
+// When the handler has returned. As it was sent, so that who gets it now sees by whom.
+void send_again(int s, siginfo_t* info) {
+  const auto self = ::syscall(SYS_gettid);
+  if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), self, s, info) != 0) {
+    ::syscall(SYS_tgkill, ::getpid(), self, s);
+  }
+}
+
+WEFT_NO_TSAN void handler(int s, siginfo_t* info, void*) {
   const int saved = errno;
-  // order: SG0 relaxed, the eventfd's write and read order it
-  arrived.fetch_or(std::uint64_t{1} << (s - 1), WEFT_ORDER(SG0, relaxed));
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto ignored = ::write(bell, &one, sizeof one);
+  descheduled(1);
+  if (gate.enter(bit_of(s))) {
+    descheduled(2);
+    gate.arrive(bit_of(s));
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto ignored = ::write(bell, &one, sizeof one);
+  } else {
+    send_again(s, info);
+  }
   errno = saved;
 }
 
@@ -94,9 +123,7 @@ void deliver(const registry& r, int s) {
 
 // Locks: the registry's is held. What has arrived goes to those who want it now. keeps SG3
 void deliver_all(const registry& r) {
-  // order: SG0 relaxed, as in handler()
-  std::uint64_t bits = arrived.exchange(0, WEFT_ORDER(SG0, relaxed));
-  for (; bits != 0; bits &= bits - 1) {
+  for (std::uint64_t bits = gate.take(); bits != 0; bits &= bits - 1) {
     deliver(r, __builtin_ctzll(bits) + 1);
   }
 }
@@ -131,10 +158,8 @@ void start_once() {
   }
 }
 
-void set_action(registry& r, int s, void (*action)(int)) {
-  struct sigaction a = {};
-  a.sa_handler = action;
-  a.sa_flags = SA_RESTART | SA_ONSTACK;
+void set_action(registry& r, int s, struct sigaction a) {
+  a.sa_flags |= SA_RESTART | SA_ONSTACK;
   sigfillset(&a.sa_mask);
   struct sigaction old = {};
   if (sigaction(s, &a, &old) == 0 && !r.changed[s]) {
@@ -143,10 +168,34 @@ void set_action(registry& r, int s, void (*action)(int)) {
   }
 }
 
+void catch_signal(registry& r, int s) {
+  struct sigaction a = {};
+  a.sa_sigaction = handler;
+  a.sa_flags = SA_SIGINFO;
+  gate.want(bit_of(s));
+  set_action(r, s, a);
+}
+
+void ignore_signal(registry& r, int s) {
+  struct sigaction a = {};
+  a.sa_handler = SIG_IGN;
+  set_action(r, s, a);
+  gate.unwant(bit_of(s));
+}
+
 void restore(registry& r, int s) {
   if (r.changed[s]) {
     sigaction(s, &r.before[s], nullptr);
     r.changed[s] = false;
+  }
+  gate.unwant(bit_of(s));
+}
+
+// Locks: the registry's is held, which handlers do not need. keeps SG3
+void await_handlers() {
+  while (!gate.idle()) {
+    const timespec pause{0, 50'000};  // they need a processor, too
+    ::nanosleep(&pause, nullptr);
   }
 }
 
@@ -177,7 +226,7 @@ void notify(const chan<int>& c, std::initializer_list<int> signals, std::error_c
     if (!has) {
       r.wishes.push_back({c, s});
     }
-    set_action(r, s, handler);
+    catch_signal(r, s);
   }
 }
 
@@ -201,6 +250,7 @@ void stop(const chan<int>& c) {
       restore(r, s);
     }
   }
+  await_handlers();
   deliver_all(r);
   std::erase_if(r.wishes, [&](const wish& w) { return w.to == c; });
 }
@@ -218,6 +268,7 @@ void take_away(std::initializer_list<int> signals, Change change) {
   for (const int s : list) {
     change(r, s);
   }
+  await_handlers();
   deliver_all(r);
   for (const int s : list) {
     std::erase_if(r.wishes, [s](const wish& w) { return w.signal == s; });
@@ -227,7 +278,7 @@ void take_away(std::initializer_list<int> signals, Change change) {
 }  // namespace
 
 void ignore(std::initializer_list<int> signals) {
-  take_away(signals, [](registry& r, int s) { set_action(r, s, SIG_IGN); });
+  take_away(signals, [](registry& r, int s) { ignore_signal(r, s); });
 }
 
 void reset(std::initializer_list<int> signals) {

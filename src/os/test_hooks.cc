@@ -42,6 +42,8 @@ test_hook* find(std::string_view key) noexcept {
       {"resolver_delay_ms", &test_hooks.resolver_delay_ms},
       {"accept_emfile_count", &test_hooks.accept_emfile_count},
       {"accept_aborted_count", &test_hooks.accept_aborted_count},
+      {"hold_signals", &test_hooks.hold_signals},
+      {"signals_held", &test_hooks.signals_held},
       {"no_sysmon", &test_hooks.no_sysmon},
       {"deny_io_uring", &test_hooks.deny_io_uring},
       {"deny_ring_feature", &test_hooks.deny_ring_feature},
@@ -102,6 +104,8 @@ void test_hooks_t::reset() noexcept {
   deny_pidfd.set(0);
   resolver_delay_ms.set(0);
   accept_emfile_count.set(0);
+  hold_signals.set(0);
+  signals_held.set(0);
   no_sysmon.set(0);
   accept_aborted_count.set(0);
   deny_io_uring.set(0);

@@ -53,6 +53,8 @@ struct test_hooks_t {
   test_hook resolver_delay_ms{0};       ///< getaddrinfo takes so long, and knows "slow.test"
   test_hook accept_emfile_count{0};     ///< so many accepts give EMFILE
   test_hook accept_aborted_count{0};    ///< so many accepts give ECONNABORTED
+  test_hook hold_signals{0};  ///< a handler of signal::notify waits: 1 before it counts, 2 after
+  test_hook signals_held{0};  ///< … and somebody does, at that place
   test_hook no_sysmon{
       0};  ///< nobody watches: for tests that count what goroutines do by themselves
   test_hook deny_io_uring{0};      ///< io_uring_setup gives this errno
