@@ -60,6 +60,7 @@ class WEFT_EXPORT child {
   child& operator=(child&& other) noexcept;
   ~child();
 
+  /// Its number; somebody else's, perhaps, once wait() has returned.
   int pid() const noexcept { return pid_; }
   /// Blocks the goroutine until it has ended. Once.
   result wait();
@@ -68,7 +69,7 @@ class WEFT_EXPORT child {
   /// the context's.
   result wait(const context& ctx);
   result wait(const context& ctx, std::error_code& ec);
-  /// Sends a signal, SIGKILL by default. Nothing happens if it has ended.
+  /// Sends a signal, SIGKILL by default. Nothing happens if it has ended. May be called while another goroutine is in wait().
   void kill(int signal = 9) noexcept;
 
   io::pipe_writer in;   ///< if its standard input is a pipe
@@ -79,6 +80,7 @@ class WEFT_EXPORT child {
   friend class command;
   int pid_ = -1;
   int pidfd_ = -1;
+  bool waited_ = false;
 };
 
 /// What to run: a path, or a name that is looked for in PATH, and its arguments.

@@ -4,12 +4,14 @@
 // the child. A pidfd becomes readable when the program ends, so that a goroutine waits for it like for a
 // socket; it also names the program safely when it is killed, since its number may be used again.
 //
-// Without pidfds (before Linux 5.3, some emulators) there is a thread that waits.
+// Without pidfds (before Linux 5.3, some emulators) there is a thread that waits, and programs are killed by their
+// numbers: reaping one, after which its number may be anybody's, and killing exclude each other.
 //
 // Go: os/exec, os/pidfd_linux.go
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <mutex>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,6 +19,7 @@
 
 #include <weft/context.h>
 #include <weft/process.h>
+#include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/thread.h>
 
@@ -330,7 +333,8 @@ child::child(child&& other) noexcept
       out(std::move(other.out)),
       err(std::move(other.err)),
       pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::exchange(other.pidfd_, -1)) {}
+      pidfd_(std::exchange(other.pidfd_, -1)),
+      waited_(std::exchange(other.waited_, false)) {}
 
 child& child::operator=(child&& other) noexcept {
   std::swap(in, other.in);
@@ -338,11 +342,12 @@ child& child::operator=(child&& other) noexcept {
   std::swap(err, other.err);
   std::swap(pid_, other.pid_);
   std::swap(pidfd_, other.pidfd_);
+  std::swap(waited_, other.waited_);
   return *this;
 }
 
 child::~child() {
-  if (pid_ > 0) {
+  if (pid_ > 0 && !waited_) {
     bool ended = false;
     std::error_code ignored;
     reap(pid_, /*blocking=*/false, &ended, ignored);
@@ -360,11 +365,27 @@ child::~child() {
   }
 }
 
+namespace {
+
+// Held by who reaps a program or kills it by its number. One for all: both take microseconds.
+class numbers_are_kept {
+ private:
+  static constinit std::mutex lock_;
+  no_preempt stays_;  // the lock is the thread's
+  std::lock_guard<std::mutex> held_{lock_};
+};
+constinit std::mutex numbers_are_kept::lock_;
+
+}  // namespace
+
 void child::kill(int signal) noexcept {
   if (pidfd_ >= 0) {
     syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
   } else if (pid_ > 0) {
-    ::kill(pid_, signal);  // not reaped yet: the number is still its own
+    const numbers_are_kept kept;
+    if (!waited_) {
+      ::kill(pid_, signal);  // not reaped yet: the number is still its own
+    }
   }
 }
 
@@ -401,7 +422,7 @@ bool ended_elsewhere(int pid, const context& ctx, std::error_code& ec) {
 }  // namespace
 
 result child::wait(const context& ctx, std::error_code& ec) {
-  if (pid_ <= 0) {
+  if (pid_ <= 0 || waited_) {
     ec = std::make_error_code(std::errc::no_child_process);
     return {-1, 0};
   }
@@ -418,8 +439,12 @@ result child::wait(const context& ctx, std::error_code& ec) {
     return {-1, 0};  // nothing could be waited for: the program is still ours
   }
   bool ended = false;
-  const result r = reap(pid_, /*blocking=*/true, &ended, ec);
-  pid_ = -1;
+  result r;
+  {
+    const numbers_are_kept kept;
+    r = reap(pid_, /*blocking=*/true, &ended, ec);  // at once: it has ended
+    waited_ = true;
+  }
   if (killed && r.signal == SIGKILL) {
     ec = ctx.err();
   }

@@ -1,4 +1,5 @@
 // Other programs, with a pidfd and without.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <gtest/gtest.h>
@@ -135,6 +136,25 @@ TEST_P(Process, IsKilled) {
       cancel();
     }
     EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// Its number is its own until kill() has looked: TSan would see it otherwise.
+TEST_P(Process, IsKilledWhileItIsWaitedFor) {
+  both_ways([] {
+    for (int i = 0; i < weft::test::scaled(20, 5); ++i) {
+      auto c = command("sleep", {"1000"}).start();
+      const int pid = c.pid();
+      std::atomic<bool> over{false};
+      weft::thread killer([&] {
+        for (c.kill(SIGINT); !over.load(std::memory_order_relaxed); weft::gosched()) c.kill(0);
+      });
+      EXPECT_EQ(c.wait().signal, SIGINT);
+      c.kill();  // nobody any more
+      EXPECT_EQ(c.pid(), pid);
+      over.store(true, std::memory_order_relaxed);
+      killer.join();
+    }
   });
 }
 
