@@ -157,31 +157,56 @@ class readable_pages {
   return 0;
 }
 
-// The writable parts of the loaded files. Looked at afterwards: the loader holds a mutex while it lists them.
-struct statics {
-  static constexpr int kMost = 256;
-  std::uintptr_t begin[kMost], end[kMost];
+// The writable parts of the loaded files. Looked at while the loader lists them, which keeps them loaded. It holds a
+// mutex for that, and so what is found counts only if it is still held afterwards.
+struct statics_search {
+  static constexpr int kMost = 8;
+  std::uint64_t goid;
+  int tid;
+  std::uintptr_t found[kMost];
   int count = 0;
 };
 
-int list_statics(dl_phdr_info* file, std::size_t, void* data) {
-  auto& list = *static_cast<statics*>(data);
-  for (int i = 0; i < file->dlpi_phnum && list.count < statics::kMost; ++i) {
+// Page by page: a program may have closed some, to find out who writes there.
+void search_part(statics_search& search, std::uintptr_t begin, std::uintptr_t end) {
+  for (std::uintptr_t at = begin; at < end; at = (at | (kPage - 1)) + 1) {
+    std::uintptr_t open_end = at;
+    while (open_end < end && readable(open_end, 1)) open_end = (open_end | (kPage - 1)) + 1;
+    if (open_end > end) open_end = end;
+    for (std::uintptr_t m = at; search.count < statics_search::kMost; ++m) {
+      m = find_in_memory(m, open_end, search.goid, search.tid);
+      if (m == 0) break;
+      search.found[search.count++] = m;
+    }
+    at = open_end;
+  }
+}
+
+int search_statics(dl_phdr_info* file, std::size_t, void* data) {
+  auto& search = *static_cast<statics_search*>(data);
+  for (int i = 0; i < file->dlpi_phnum; ++i) {
     const auto& part = file->dlpi_phdr[i];
     if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0 && part.p_memsz <= kMostStatics) {
-      list.begin[list.count] = file->dlpi_addr + part.p_vaddr;
-      list.end[list.count] = list.begin[list.count] + part.p_memsz;
-      ++list.count;
+      const std::uintptr_t begin = file->dlpi_addr + part.p_vaddr;
+      search_part(search, begin, begin + part.p_memsz);
     }
   }
   return 0;
 }
 
+std::uintptr_t find_in_statics(std::uint64_t goid, int tid) {
+  statics_search search{.goid = goid, .tid = tid, .found = {}};
+  dl_iterate_phdr(search_statics, &search);
+  for (int i = 0; i < search.count; ++i) {
+    const std::uintptr_t m = search.found[i];
+    if (readable(m, sizeof(pthread_mutex_t)) && is_own_mutex(m, tid)) return m;
+  }
+  return 0;
+}
+
 std::uintptr_t find_own_mutex(const G& gp, int tid, std::uintptr_t here, bool in_statics) {
-  statics list;
-  if (in_statics) dl_iterate_phdr(list_statics, &list);
-  for (int i = 0; i < list.count; ++i) {
-    if (const auto m = find_in_memory(list.begin[i], list.end[i], gp.goid, tid)) return m;
+  if (in_statics) {
+    if (const auto m = find_in_statics(gp.goid, tid)) return m;
   }
   return find_by_stack(here, reinterpret_cast<std::uintptr_t>(gp.stk.hi), gp.goid, tid);
 }

@@ -182,6 +182,18 @@ TEST(MistakeOnce, APlaceIsReportedOnce) {
   EXPECT_EQ(count(o.err, "WARNING: weft: goroutine 1 parks while it holds"), 2U) << o.err;
 }
 
+// What it looks through is the program's own.
+TEST(HeldMutexes, AreSearchedForOnlyInWhatIsThere) {
+  if (weft::test::emulated())
+    GTEST_SKIP() << "an emulator's rt_sigprocmask() does not tell what is readable";
+  const outcome closed = run_program("parks_beside_a_closed_page", {"WEFTDEBUG=lockcheck=1"});
+  EXPECT_EQ(closed.exit_status, 0) << closed.err;
+  EXPECT_EQ(count(closed.err, "WARNING: weft: goroutine 1 parks while it holds"), 1U) << closed.err;
+  const outcome unloaded = run_program("parks_beside_dlclose", {"WEFTDEBUG=lockcheck=1"});
+  EXPECT_EQ(unloaded.exit_status, 0) << unloaded.err;
+  EXPECT_EQ(unloaded.err, "");
+}
+
 TEST(MistakeOnTheStack, LargeArray) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer has its own stack check";
   const outcome o = run_program("mistake_large_array_on_the_stack");

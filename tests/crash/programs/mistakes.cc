@@ -1,10 +1,14 @@
 // Mistakes that users make. What each must be told is in crash/mistakes_test.cc.
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <dlfcn.h>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <sys/mman.h>
+#include <thread>
 #include <vector>
 
 #include <weft/weft.h>
@@ -26,6 +30,15 @@ void let_others_park() {
   const weft::lock_guard a(first);
   if (wait) let_others_park();
   const weft::lock_guard b(second);
+}
+
+[[gnu::noinline]] void park_at(int depth) {
+  if (depth > 0) {
+    park_at(depth - 1);
+  } else {
+    weft::this_thread::sleep_for(std::chrono::microseconds(1));  // sleep-ok: to park
+  }
+  asm volatile("");
 }
 
 }  // namespace mistake
@@ -271,6 +284,32 @@ CRASH_PROGRAM(mistake_parks_with_member_mutex) {
     mine->m.lock();
     weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
     mine->m.unlock();
+  });
+}
+// Statics that cannot be read, and some that go away meanwhile.
+CRASH_PROGRAM(parks_beside_a_closed_page) {
+  constexpr std::size_t kPage = 65536;  // at most
+  alignas(kPage) static char pages[3 * kPage];
+  if (mprotect(pages + kPage, kPage, PROT_NONE) != 0) return 1;
+  return weft::run([] {
+    weft::this_thread::sleep_for(std::chrono::microseconds(1));  // sleep-ok: to park
+    const std::lock_guard held(plain);
+    weft::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+  });
+}
+CRASH_PROGRAM(parks_beside_dlclose) {
+  return weft::run([] {
+    std::atomic<bool> over{false};
+    std::thread loads([&over] {
+      while (!over.load()) {
+        if (void* library = dlopen(STRANGER, RTLD_NOW)) dlclose(library);
+      }
+    });
+    for (int i = 0; i < 8; ++i) {
+      for (int depth = 0; depth < 16; ++depth) park_at(depth);  // each a place of its own
+    }
+    over.store(true);
+    loads.join();
   });
 }
 // Its thread goes on owning it: the second goroutine that parks there holds nothing.
