@@ -6,6 +6,7 @@
 #include "os/clock.h"
 #include "sched/diagnostics.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 
 namespace weft::rt {
 
@@ -100,11 +101,14 @@ WEFT_NO_TSAN void print_all(printer& out, std::int64_t now,
   if (detailed) {
     out.str(" gcwaiting=").str(text(sched.gate.closed()));
     out.str(" nmidlelocked=").dec(sched.locked_m_idle);
-    out.str(" stopwait=").dec(sched.gate.busy()).str(" sysmonwait=false");
+    out.str(" stopwait=").dec(sched.gate.busy());
+    out.str(" sysmonwait=").str(text(sysmon_rest.asleep()));
   } else {
     print_lists(out);
   }
-  if (debug_vars.schedextra != 0) out.str(" foreign=").dec(sched.foreign.blocked());
+  if (debug_vars.schedextra != 0) {
+    out.str(" foreign=").dec(sched.foreign.blocked()).str(" frozen=").dec(sched.frozen_ms);
+  }
   out.chr('\n');
   if (!detailed) return;
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) print_p(out, *sched.p(i));

@@ -5,8 +5,9 @@
 //
 // With scheddetail=1 the header ends otherwise, and every P, M and G follows on a line of its own. With
 // schedextra=1 the header has more fields at its end, which Go has not: foreign=N, plain threads asleep
-// in weft. Fields that mean nothing here (syscalltick, mallocing, throwing, preemptoff, locks, dying)
-// are printed as zeros, so that programs which read Go's output read ours.
+// in weft, and frozen=N, goroutines that were preempted and wait on their threads for a P. Fields that mean
+// nothing here (syscalltick, mallocing, throwing, preemptoff, locks, dying) are printed as zeros, so that
+// programs which read Go's output read ours.
 //
 // The time is that since the first line. Go: runtime/proc.go schedtrace [27.2]
 #pragma once

@@ -57,7 +57,21 @@ TEST(SchedTrace, BySysmon) {
 TEST(SchedTrace, OurOwnFieldsHaveTheirOwnKey) {
   const outcome o =
       run_program("schedtrace", {"WEFTDEBUG=schedtrace=1000,schedextra=1", kNoSysmon});
-  EXPECT_TRUE(matches(o, " \\] foreign=[0-9]+\n"));
+  EXPECT_TRUE(matches(o, " \\] foreign=[0-9]+ frozen=0\n"));
+}
+
+TEST(SchedTrace, CountsWhoIsFrozen) {
+  if (WEFT_TSAN) GTEST_SKIP() << "TSan delays signals in loops without atomics";
+  const outcome o = run_program("schedtrace_frozen", {"WEFTDEBUG=schedtrace=1000,schedextra=1"});
+  EXPECT_EQ(o.exit_status, 0);
+  EXPECT_TRUE(matches(o, " foreign=[0-9]+ frozen=2\n"));
+}
+
+// It is awake when it prints by itself. A crash report may find it asleep.
+TEST(SchedTrace, KnowsWhetherSysmonSleeps) {
+  const outcome o = run_program("schedtrace_sysmon_sleeps");
+  EXPECT_EQ(o.exit_status, 0);
+  EXPECT_GE(count(o.err, " sysmonwait=true\n"), 1u) << o.err;
 }
 
 TEST(SchedTrace, ACrashHasItInDetail) {

@@ -1,13 +1,18 @@
 // What WEFTDEBUG makes the runtime say.
+#include "debug/schedtrace.h"
+
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 
 #include <weft/weft.h>
 
+#include "base/print.h"
 #include "crash/programs/program.h"
 #include "gmp/inside.h"
 #include "os/clock.h"
 #include "sched/diagnostics.h"
+#include "sched/sysmon.h"
 
 namespace {
 
@@ -43,6 +48,34 @@ CRASH_PROGRAM(schedtrace_of_waiters) {
         weft::rt::schedtrace_tick(weft::rt::nanotime());
       },
       {.max_procs = 1});
+}
+// Two goroutines compute beside this one, on one P.
+CRASH_PROGRAM(schedtrace_frozen) {
+  return weft::run(
+      [] {
+        static std::atomic<int> computing{0};
+        for (int i = 0; i < 2; ++i) {
+          weft::go([] {
+            computing.fetch_add(1);
+            for (;;) asm volatile("");
+          });
+        }
+        while (computing.load() < 2) weft::gosched();
+        const weft::rt::inside here;
+        weft::rt::printer out;
+        weft::rt::print_schedtrace(out, weft::rt::nanotime(), false, true);
+      },
+      {.max_procs = 1});
+}
+CRASH_PROGRAM(schedtrace_sysmon_sleeps) {
+  return weft::run([] {
+    for (int i = 0; i < 50; ++i) {  // it may wake in between
+      while (!weft::rt::sysmon_rest.asleep()) weft::gosched();
+      const weft::rt::inside here;
+      weft::rt::printer out;
+      weft::rt::print_schedtrace(out, weft::rt::nanotime(), true, true);
+    }
+  });
 }
 CRASH_PROGRAM(schedtrace_panic) {
   return weft::run([] { throw weft::panic_error("with a trace"); });
