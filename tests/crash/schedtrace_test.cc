@@ -116,6 +116,13 @@ TEST(DebugKeys, Migrate) {
             "locked: moved 0, errno kept 50 of 50\n");
 }
 
+TEST(DebugKeys, IoUring) {
+  EXPECT_EQ(run_program("key_iouring", {"WEFTDEBUG=iouring=0"}).out, "ELF by threads\n");
+  const outcome o = run_program("key_iouring");
+  if (o.out == "ELF by threads\n") GTEST_SKIP() << "there is no io_uring to be had";
+  EXPECT_EQ(o.out, "ELF by the ring\n");
+}
+
 // Pages that are only marked are still there until memory is short.
 TEST(DebugKeys, MadvDontNeed) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer's own pages count, too";

@@ -16,6 +16,7 @@
 
 #include "crash/programs/program.h"
 #include "gmp/g.h"
+#include "os/test_hooks.h"
 #include "sched/sched_api.h"
 
 namespace app {
@@ -133,6 +134,17 @@ CRASH_PROGRAM(key_migrate) {
     weft::runtime::lock_os_thread();
     app::count_moves("locked");
     weft::runtime::unlock_os_thread();
+  });
+}
+
+// Reads what the page cache is said not to have.
+CRASH_PROGRAM(key_iouring) {
+  weft::rt::os::test_hooks.ring_operations.set(0);
+  weft::rt::os::test_hooks.force_miss.set(1);
+  return weft::run([] {
+    const std::string text = weft::io::read_file("/proc/self/exe");
+    const bool by_ring = weft::rt::os::test_hooks.ring_operations.get() > 0;
+    std::printf("%s by %s\n", text.substr(1, 3).c_str(), by_ring ? "the ring" : "threads");
   });
 }
 
