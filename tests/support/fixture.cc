@@ -70,6 +70,10 @@ static void check_books(std::ostringstream& out) {
   if (const auto n = rt::sched.foreign.blocked(); n != 0) {
     out << n << " plain threads are counted as blocked\n";
   }
+  // order: a statistic, likewise
+  if (const auto n = rt::sched.io_waiters.load(std::memory_order_relaxed); n != 0) {
+    out << n << " goroutines are counted as waiting for descriptors\n";
+  }
 }
 
 #else
