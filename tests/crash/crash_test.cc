@@ -316,6 +316,12 @@ TEST(Panic, Channels) {
   says("panic_chan_size", "makechan: size out of range");
 }
 TEST(Deadlock, AfterRunHasReturned) { EXPECT_CRASH(run_program("deadlock_after_run"), kAsleep); }
+// Before main(): there is nobody yet who could have said how many Ps, or anything else.
+TEST(Deadlock, InAStaticInitialiser) {
+  const outcome o = run_program("deadlock_main", {"CRASH_IN_STATIC_INITIALISER=1"});
+  EXPECT_CRASH(o, join({kAsleep, "goroutine 1 \\[sync.WaitGroup.Wait\\]:\n",
+                        frame("weft::wait_group::wait"), frame(".*wait_before_main")}));
+}
 TEST(Deadlock, WithoutGoroutines) {
   EXPECT_CRASH(run_program("deadlock_without_goroutines"), kAsleep);
 }

@@ -1,5 +1,6 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -19,6 +20,23 @@ weft::wait_group never;
   asm volatile("");
 }
 
+}  // namespace
+
+// Whichever program was asked for, if the environment says so.
+namespace {
+weft::wait_group nobody_yet;  // not `never`: the compiler would take the two functions for one
+[[gnu::noinline]] void wait_before_main() {
+  nobody_yet.wait();
+  asm volatile("");
+}
+struct early_deadlock {
+  early_deadlock() {
+    if (std::getenv("CRASH_IN_STATIC_INITIALISER") == nullptr) return;
+    nobody_yet.add();
+    weft::run([] { wait_before_main(); });
+  }
+};
+[[maybe_unused]] const early_deadlock before_main;
 }  // namespace
 
 CRASH_PROGRAM(deadlock_main) {
