@@ -85,6 +85,35 @@ void print_fault(void* arg) {
   }
 }
 
+// Of a thread of the runtime, outside of any goroutine: is what it wanted close to its stack pointer? There is memory
+// as long as there is stack. How large that is only libc knows, which a handler cannot ask.
+bool thread_overflows(std::uintptr_t fault, std::uintptr_t sp) {
+  constexpr std::uintptr_t kNear = 64 * 1024;
+  return fault < sp + kNear && sp < fault + kNear;
+}
+
+struct thread_report {
+  const M& mp;
+  const frame& innermost;
+  crash_turn turn;
+};
+
+void print_thread_overflow(void* arg) {
+  const auto& [mp, innermost, turn] = *static_cast<const thread_report*>(arg);
+  printer out;
+  out.str("runtime: the stack of a thread is used up: m=").udec(mp.id).str(" tid=").dec(mp.tid);
+  out.str(" sp=").hex(innermost.sp()).str("\nfatal error: stack overflow outside of goroutines\n");
+  out.flush();
+  const traceback_level level = current_traceback_level();
+  if (turn != crash_turn::report || level.show == traceback_level::detail::none) return;
+  freeze_for_crash();
+  out.chr('\n');
+  crash_dump.begin(out, traceback_level::detail::system);
+  crash_dump.print_thread(&mp, "idle", innermost);
+  crash_dump.print_others();
+  print_stripped_files(out);
+}
+
 // While the report is on the crash stack the kernel takes the stack for handlers for free, and would
 // begin the next handler over our frames. So there is none: not even for a fault, which ends the
 // process then, as it should.
@@ -100,6 +129,13 @@ void report(const G& gp, const frame& innermost, int signal, const siginfo_t& in
   fault_report what{gp, innermost, begin_crash(), signal, info};
   on_crash_stack(what.turn == crash_turn::report ? &gp : static_cast<const G*>(nullptr), print,
                  &what);
+}
+
+void report(const M& mp, const frame& innermost) {
+  block_all_signals();
+  thread_report what{mp, innermost, begin_crash()};
+  on_crash_stack(what.turn == crash_turn::report ? &mp : static_cast<const M*>(nullptr),
+                 print_thread_overflow, &what);
 }
 
 // What the kernel does before it calls a handler.
@@ -147,29 +183,39 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
+// After a report. The world stands still by now, so the process ends even if the fault does not come again, as the page
+// has come back meanwhile.
+void die_of(int signal, siginfo_t* info, void* context) {
+  pass_on(signal, info, context);
+  if (readable(address(info->si_addr), 1)) {
+    raise(signal);
+  }
+}
+
 // Runs on: signal, on the thread's own stack for handlers.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const M* mp = current_m();
   // A child of vfork() or fork() has the M's memory, but is not its thread, and dies alone.
-  const G* gp = mp != nullptr && mp->tid == gettid() ? mp->curg : nullptr;
-  if (gp != nullptr && info->si_code > 0) {
-    const frame innermost = interrupted_frame(*static_cast<const ucontext_t*>(context));
-    if (overflows(gp->stk, address(info->si_addr), innermost.sp())) {
-      report(*gp, innermost, signal, *info, print_overflow);
-      end_crash();  // on our own stack: the next reporter has the crash stack by now
-    }
-    if (nobody_handled(signal)) {
-      report(*gp, innermost, signal, *info, print_fault);
-      pass_on(signal, info, context);
-      // The world stands still by now. So the process ends even if the fault does not come again, as the page has come
-      // back meanwhile.
-      if (readable(address(info->si_addr), 1)) {
-        raise(signal);
-      }
-      return;
-    }
+  if (mp == nullptr || mp->tid != gettid() || info->si_code <= 0) {
+    pass_on(signal, info, context);
+    return;
   }
-  pass_on(signal, info, context);
+  const G* gp = mp->curg;
+  const frame innermost = interrupted_frame(*static_cast<const ucontext_t*>(context));
+  if (gp != nullptr && overflows(gp->stk, address(info->si_addr), innermost.sp())) {
+    report(*gp, innermost, signal, *info, print_overflow);
+    end_crash();  // on our own stack: the next reporter has the crash stack by now
+  }
+  if (gp != nullptr && nobody_handled(signal)) {
+    report(*gp, innermost, signal, *info, print_fault);
+    die_of(signal, info, context);
+  } else if (gp == nullptr && signal == SIGSEGV && nobody_handled(signal) &&
+             thread_overflows(address(info->si_addr), innermost.sp())) {
+    report(*mp, innermost);
+    die_of(signal, info, context);
+  } else {
+    pass_on(signal, info, context);
+  }
 }
 
 }  // namespace

@@ -19,6 +19,14 @@
 //   goroutine 7 [running]:
 //   …
 //
+// A thread of the runtime that uses its own stack up, outside of any goroutine, dies likewise:
+//
+//   runtime: the stack of a thread is used up: m=3 tid=4711 sp=0x7f3a5fffdff8
+//   fatal error: stack overflow outside of goroutines
+//
+//   goroutine 0 gp=nil m=3 mp=0x… [idle]:
+//   …
+//
 // A program that installs a handler of its own later has the last word, and loses the report.
 //
 // Go: runtime/stack.go newstack, "goroutine stack exceeds"

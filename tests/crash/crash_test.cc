@@ -466,6 +466,21 @@ TEST(Overflow, BesideOtherSignals) {
     EXPECT_EQ(count(o.err, "goroutine 1 ["), 1u) << o.err;
   }
 }
+TEST(Overflow, OfAThreadOfTheRuntime) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer handles faults";
+  const outcome o = run_program("overflow_of_a_thread");
+  EXPECT_EQ(o.signal, SIGSEGV) << o.err;
+  EXPECT_TRUE(
+      matches(o,
+              "^runtime: the stack of a thread is used up: m=[0-9]+ tid=[0-9]+ sp=0x[0-9a-f]+\n"
+              "fatal error: stack overflow outside of goroutines\n\n"
+              "goroutine 0 gp=nil m=[0-9]+ mp=0x[0-9a-f]+ \\[idle\\]:\n"
+              "app::descend\\("));
+  EXPECT_TRUE(matches(o, "\ngoroutine 1 "));
+  const outcome bare = run_program("overflow_of_a_thread", {"WEFTTRACEBACK=none"});
+  EXPECT_EQ(bare.signal, SIGSEGV) << bare.err;
+  EXPECT_EQ(count(bare.err, "\n"), 2u) << bare.err;
+}
 // Faults that are no overflow end as they would without weft, but for the report. (ASan has its own.)
 TEST(Overflow, IsNotEveryFault) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer handles faults";

@@ -12,6 +12,7 @@
 #include <weft/weft.h>
 
 #include "crash/programs/program.h"
+#include "sched/park.h"
 
 namespace app {
 
@@ -168,6 +169,17 @@ const crash::program programs[] = {
      [] {
        small_signal_stack();
        return weft::run([] { overflow(); }, {.lock_main_thread = true});
+     }},
+    {"overflow_of_a_thread",
+     [] {
+       // What completes a park runs on the thread's own stack if there is no other goroutine.
+       return weft::run(
+           [] {
+             static weft::rt::waiter w;
+             const auto commit = [](weft::rt::waiter*, void*) { return descend(0) == 0; };
+             weft::rt::block(w, commit, nullptr, &w, weft::rt::wait_reason::none);
+           },
+           {.max_procs = 1});
      }},
     {"faults_left_by_jumps",
      [] {
