@@ -15,7 +15,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {  # system calls: x86-64, aarch64
     'membarrier': (324, 283), 'io_uring_setup': (425, 425), 'io_uring_register': (427, 427),
     'pidfd_open': (434, 434),
-    'process_madvise': (440, 440), 'rt_tgsigqueueinfo': (297, 240), 'futex_waitv': (449, 449)}
+    'process_madvise': (440, 440), 'rt_tgsigqueueinfo': (297, 240), 'epoll_pwait2': (441, 441)}
 COLUMN = 0 if platform.machine() == 'x86_64' else 1
 PAGE = mmap.PAGESIZE
 
@@ -95,6 +95,10 @@ def doctor():
     row('process_madvise', 'yes' if there else f'no ({reason(code)})',
         None if there else 'guards are installed one by one: 0.8 us a new stack instead of 0.5')
     rings()
+    result, code = call('epoll_pwait2', -1, 0, 0, 0, 0)
+    there = code not in (errno.ENOSYS, errno.EPERM)
+    row('epoll_pwait2', 'yes' if there else f'no ({reason(code)})',
+        None if there else 'timers that end the wait of an idle thread are up to 1 ms late')
     result, code = call('pidfd_open', os.getpid(), 0)
     if result >= 0:
         os.close(result)

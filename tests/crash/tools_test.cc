@@ -56,6 +56,7 @@ TEST_F(Doctor, SaysWhatIsMissingCosts) {
   for (const char* missing : {"membarrier \\(private expedited\\) +no \\(ENOSYS\\)\n +full fences",
                               "process_madvise +no \\(ENOSYS\\)\n +guards are installed one by one",
                               "io_uring +no \\(ENOSYS.*\\)\n +threads wait for files",
+                              "epoll_pwait2 +no \\(ENOSYS\\)\n +timers .* up to 1 ms late",
                               "pidfd +no \\(ENOSYS\\)\n +waiting for a child process blocks",
                               "rt_tgsigqueueinfo +no \\(ENOSYS\\)\n +plain tgkill"}) {
     expect(o.out, join({"(^|\n)  ", missing}));
