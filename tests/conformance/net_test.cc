@@ -551,6 +551,23 @@ TEST_P(Net, DescriptorsAreGivenBack) {
 
 // --- dialling ------------------------------------------------------------------------------------
 
+// A port that nobody listens on, nor can: a listener's that was closed may be another process's already.
+struct refusing_port {
+  refusing_port() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const net::endpoint any("127.0.0.1:0");
+    ::bind(fd, any.data(), static_cast<socklen_t>(any.size()));
+    sockaddr_storage a{};
+    socklen_t size = sizeof a;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
+    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
+  }
+  ~refusing_port() { ::close(fd); }
+  refusing_port(const refusing_port&) = delete;
+  refusing_port& operator=(const refusing_port&) = delete;
+  int fd;
+  std::string address;
+};
+
 // 231
 TEST_P(Net, Dialling) {
   run([&] {
@@ -568,8 +585,8 @@ TEST_P(Net, Dialling) {
     std::error_code ec;
     net::dial(address, ctx, ec);  // cancelled before
     EXPECT_EQ(ec, std::errc::operation_canceled);
-    l.close();
-    net::dial(address, ec);
+    const refusing_port nobody;
+    net::dial(nobody.address, ec);
     EXPECT_EQ(ec, std::errc::connection_refused);
   });
 }
@@ -694,7 +711,9 @@ TEST_P(Net, ErrorsNameTheOperationAndTheAddresses) {
     EXPECT_EQ(message_of([&] { net::listen(at); }),
               "listen tcp " + at + ": Address already in use");
     l.close();
-    EXPECT_EQ(message_of([&] { net::dial(at); }), "dial tcp " + at + ": Connection refused");
+    const refusing_port nobody;
+    EXPECT_EQ(message_of([&] { net::dial(nobody.address); }),
+              "dial tcp " + nobody.address + ": Connection refused");
     EXPECT_EQ(message_of([&] { l.accept(); }),
               "accept tcp " + at + ": use of closed network connection");
     EXPECT_EQ(message_of([] { net::dial("nowhere"); }),
