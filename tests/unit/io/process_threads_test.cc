@@ -37,9 +37,11 @@ class ProcessThreads : public weft::test::over_procs {
   template <class F>
   void while_waiting(F f) {
     std::vector<weft::process::child> all;
+    std::vector<int> pids;
     all.reserve(kPrograms);
     for (int i = 0; i < kPrograms; ++i) {
       all.push_back(weft::process::command("sleep", {"1000"}).start());
+      pids.push_back(all.back().pid());
     }
     std::atomic<int> begun{0}, killed{0};
     weft::wait_group waits;
@@ -51,7 +53,7 @@ class ProcessThreads : public weft::test::over_procs {
     }
     EXPECT_TRUE(eventually([&] { return begun == kPrograms; }));
     f();
-    for (auto& c : all) c.kill(SIGKILL);
+    for (const int pid : pids) ::kill(pid, SIGKILL);
     waits.wait();
     EXPECT_EQ(killed, kPrograms);
   }
