@@ -181,7 +181,7 @@ WEFT_CHILD(timer_beside_spawner) {
       ended.wait();  // as many Ms are idle soon
       ended.go([] {
         lock_libc();
-        while (!somebody_waits()) {
+        while (!somebody_waits() && !over) {
         }
         compute_then_unlock();
         while (!over) {
