@@ -307,7 +307,7 @@ TEST_P(ChanValues, AMoveThatEndsTheReceiver) {
       parting second(2);
       c.send(std::move(second));
     });
-    ASSERT_TRUE(weft::test::eventually([] { return weft::test::waiting_goroutines() == 1; }));
+    ASSERT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("chan send"); }));
     parting::armed = true;
     receiver.go([&] { static_cast<void>(c.recv()); });
     receiver.wait();

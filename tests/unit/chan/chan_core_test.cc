@@ -228,7 +228,7 @@ TEST_P(ChanThrows, ExceptionsEndOutside) {
     c.send(value(1));
     weft::wait_group sender;
     sender.go([&] { c.send(value(2)); });
-    ASSERT_TRUE(test::eventually([] { return test::waiting_goroutines() == 1; }));
+    ASSERT_TRUE(test::eventually([] { return test::somebody_waits_in("chan send"); }));
     throws = true;
     EXPECT_EQ(c.recv()->number, 1);
     EXPECT_FALSE(throws);
