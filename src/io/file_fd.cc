@@ -131,12 +131,12 @@ int file_fd::begin_at(direction d, std::int64_t offset, fd_guest* g) {
 
 // Gives way to others if it has been asked to: a loop over what the page cache has comes to the runtime nowhere else.
 void file_fd::end_at(direction d, std::int64_t offset, bool failed, fd_guest* g) {
-  leave_runtime(enter_runtime());
   if (offset == kOwnPosition) {
     end(turn(d), failed, g);
   } else {
     end(failed, g);
   }
+  leave_runtime(enter_runtime());  // last: it is nobody's turn while this one is frozen
 }
 
 std::int64_t file_fd::by_poller(direction d, const iovec& part, const wait_limit& limit) {
