@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/patience.h"
+#include "support/watchdog.h"
 
 extern char** environ;
 
@@ -114,9 +114,8 @@ int main_with_children(int argc, char** argv) {
     if (found == children().end()) {
       return 127;
     }
-    const char* patience = std::getenv("WEFT_TEST_PATIENCE");
-    // kills, unless the child has a handler
-    alarm(patience != nullptr ? std::atoi(patience) : slowness() > 1 ? 120 : 30);
+    static const auto* const barks = new watchdog("child " + found->first, 30);  // in exit(), too
+    static_cast<void>(barks);
     return found->second();
   }
   testing::InitGoogleTest(&argc, argv);

@@ -26,6 +26,8 @@ void say(const char* text) {
 }
 
 void bark(int) {
+  signal(SIGALRM, SIG_DFL);
+  alarm(20);  // if that hangs, too
   say("\nwatchdog: hangs: ");
   say(name);
   say("\n");
@@ -36,23 +38,23 @@ void bark(int) {
 #endif
 }
 
-unsigned patience() {
+unsigned patience(unsigned seconds) {
   if (const char* text = std::getenv("WEFT_TEST_PATIENCE")) {
     return static_cast<unsigned>(std::max(1, std::atoi(text)));
   }
-  return slowness() > 1 ? 300 : 60;
+  return slowness() > 1 ? 5 * seconds : seconds;
 }
 
 }  // namespace
 
-watchdog::watchdog(const std::string& what) {
+watchdog::watchdog(const std::string& what, unsigned seconds) {
   what.copy(name, sizeof(name) - 1);
   name[std::min(what.size(), sizeof(name) - 1)] = '\0';
   struct sigaction action {};
   action.sa_handler = bark;
   sigemptyset(&action.sa_mask);
   sigaction(SIGALRM, &action, nullptr);
-  alarm(patience());
+  alarm(patience(seconds));
 }
 
 watchdog::~watchdog() { alarm(0); }

@@ -11,8 +11,8 @@ namespace weft::test {
 
 class watchdog {
  public:
-  // Barks unless destroyed within WEFT_TEST_PATIENCE seconds (default 60, more under slow tools).
-  explicit watchdog(const std::string& what);
+  // Barks unless destroyed within WEFT_TEST_PATIENCE seconds (or so many by default, and more under slow tools).
+  explicit watchdog(const std::string& what, unsigned seconds = 60);
   ~watchdog();
   watchdog(const watchdog&) = delete;
   watchdog& operator=(const watchdog&) = delete;
