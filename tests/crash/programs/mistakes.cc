@@ -1,6 +1,7 @@
 // Mistakes that users make. What each must be told is in crash/mistakes_test.cc.
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <dlfcn.h>
 #include <memory>
