@@ -26,7 +26,7 @@ void say(const char* text) {
 }
 
 void bark(int) {
-  signal(SIGALRM, SIG_DFL);
+  ::signal(SIGALRM, SIG_DFL);
   alarm(20);  // if that hangs, too
   say("\nwatchdog: hangs: ");
   say(name);
