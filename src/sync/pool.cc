@@ -183,8 +183,8 @@ void trim_pools() {
     round = ++all.round;
   }
   while (pool_shelves* s = next_to_trim(round)) {
-    {
-      const std::scoped_lock held(s->trimming);
+    // Somebody is at it: another one, or this goroutine, further up, whose value's destructor came here.
+    if (const std::unique_lock held(s->trimming, std::try_to_lock); held) {
       rotate(*s);
     }
     leave(s);

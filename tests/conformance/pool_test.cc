@@ -123,6 +123,31 @@ TEST_P(Pool, WaitsForItsValues) {
   });
 }
 
+// A value's destructor comes back to what destroys it.
+TEST_P(Pool, DestructorsMayCollect) {
+  static std::atomic<int> collected;
+  struct collects {
+    bool counts = false;
+    collects() = default;
+    collects(collects&& other) noexcept : counts(std::exchange(other.counts, false)) {}
+    collects& operator=(collects&&) = delete;
+    ~collects() {
+      if (!counts) return;
+      weft::runtime::gc();
+      ++collected;
+    }
+  };
+  collected = 0;
+  run([] {
+    weft::pool<collects> p;
+    collects one;
+    one.counts = true;
+    p.put(std::move(one));
+    for (int i = 0; i < 2; ++i) weft::runtime::gc();
+    EXPECT_EQ(collected, 1);
+  });
+}
+
 TEST_P(Pool, NothingTwice) {
   struct item {
     std::atomic<bool> held{false};
