@@ -62,20 +62,22 @@ int shared_fd::refused(outcome o, fd_guest* g) {
 // Touches nothing after the gate is open.
 void shared_fd::destroy() noexcept {
   shut();
-  gone_.release(kEverybody);
+  gone_.release(1);
 }
 
 bool shared_fd::begin_close() noexcept {
   if (lock_.close()) {
     return true;
   }
-  gone_.acquire();
+  through_.acquire();
   return false;
 }
 
+// Whoever waits for the first closer may free the object: that gate is the last touch.
 void shared_fd::finish_close() noexcept {
   leave();
   gone_.acquire();
+  through_.release(kEverybody);
 }
 
 int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept {

@@ -130,7 +130,8 @@ class shared_fd {
 
   const int when_closed_;
   fd_lock<fd_gate> lock_;
-  fd_gate gone_;  // open for everybody once it is closed, and nobody is inside
+  fd_gate gone_;     // open for whoever closes it, once nobody is inside
+  fd_gate through_;  // open for everybody else who closes it, once he is through
 };
 
 inline fd_guest::~fd_guest() {
@@ -218,8 +219,9 @@ class io_fd final : public shared_fd {
 
 template <class F>
 int io_fd::close(F&& first) noexcept {
+  const int already = closed_error();
   if (!begin_close()) {
-    return closed_error();
+    return already;  // whoever was first may have let the object go
   }
   first();
   evict_all();

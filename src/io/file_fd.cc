@@ -113,8 +113,9 @@ void file_fd::shut() noexcept {
 }
 
 int file_fd::close() noexcept {
+  const int already = closed_error();
   if (!begin_close()) {
-    return closed_error();
+    return already;  // whoever was first may have let the object go
   }
   int error = 0;
   close_error_ = &error;
