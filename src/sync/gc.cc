@@ -1,6 +1,4 @@
 // runtime::gc(): what Go's collector does on the side, for stacks and pools (D10).
-#include <cerrno>
-
 #include <weft/pool.h>
 #include <weft/runtime.h>
 
@@ -22,9 +20,7 @@ namespace weft::runtime {
 
 void gc() {
   rt::ensure_started();
-  const int saved = errno;
   rt::scavenge_now();
-  errno = saved;
 }
 
 }  // namespace weft::runtime

@@ -15,6 +15,7 @@
 #include <weft/weft.h>
 
 #include "support/fixture.h"
+#include "support/thread_state.h"
 
 namespace {
 
@@ -138,9 +139,9 @@ TEST_P(Blocking, SleepsLastAsLongAsTheyShould) {
 
 TEST_P(Blocking, GivesBackWhatTheCallReturns) {
   run([&] {
-    errno = 0;
+    weft::test::set_errno(0);
     EXPECT_EQ(weft::runtime::blocking([] { return close(-1); }), -1);
-    EXPECT_EQ(errno, EBADF);
+    EXPECT_EQ(weft::test::get_errno(), EBADF);
     int value = 3;
     int& same = weft::runtime::blocking([&]() -> int& { return value; });
     EXPECT_EQ(&same, &value);

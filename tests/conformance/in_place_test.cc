@@ -23,6 +23,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/thread_state.h"
 
 namespace {
 
@@ -53,19 +54,19 @@ TEST_P(InPlace, Identity) {
 
 TEST_P(InPlace, ErrnoAndFloatingPoint) {
   run([] {
-    errno = 77;
+    weft::test::set_errno(77);
     std::fesetround(FE_UPWARD);
     weft::thread t([] {
-      EXPECT_EQ(errno, 0);
+      EXPECT_EQ(weft::test::get_errno(), 0);
       EXPECT_EQ(std::fegetround(), FE_TONEAREST);
-      errno = 5;
+      weft::test::set_errno(5);
       std::fesetround(FE_DOWNWARD);
     });
     t.join();
     EXPECT_EQ(std::fegetround(), FE_UPWARD);
     std::fesetround(FE_TONEAREST);
-    EXPECT_EQ(errno, 77);
-    errno = 0;
+    EXPECT_EQ(weft::test::get_errno(), 77);
+    weft::test::set_errno(0);
   });
 }
 

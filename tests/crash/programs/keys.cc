@@ -18,6 +18,7 @@
 #include "gmp/g.h"
 #include "os/test_hooks.h"
 #include "sched/sched_api.h"
+#include "support/thread_state.h"
 
 namespace app {
 
@@ -34,9 +35,9 @@ void count_moves(const char* who) {
     ping.send(parks);  // there is room
     const int before = gettid();
     self->reason = weft::rt::wait_reason::none;
-    errno = ERANGE;
+    weft::test::set_errno(ERANGE);
     static_cast<void>(pong.recv());  // parks, unless the partner was quicker
-    const int error = errno;
+    const int error = weft::test::get_errno();
     if (self->reason != weft::rt::wait_reason::chan_receive) continue;
     ++parks;
     kept += error == ERANGE ? 1 : 0;
