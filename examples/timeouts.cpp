@@ -16,15 +16,15 @@ static weft::chan<int> ask(int question, weft::clock::duration d) {
   return answer;
 }
 
-static void ask_patiently(int question, weft::clock::duration d) {
+static void ask_patiently(int question, weft::clock::duration d, weft::clock::duration patience) {
   weft::select(weft::recv(ask(question, d), [](auto a) { std::printf("answer %d\n", *a); }),
-               weft::timeout(200ms, [] { std::puts("too late"); }));
+               weft::timeout(patience, [] { std::puts("too late"); }));
 }
 
 int main() {
   return weft::run([] {
-    ask_patiently(21, 1ms);
-    ask_patiently(4, 1h);
+    ask_patiently(21, 1ms, 1h);
+    ask_patiently(4, 1h, 1ms);
 
     weft::ticker pulse(2ms);
     for (int i = 1; i <= 3; ++i) {

@@ -3,30 +3,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
+
+#include "os/small_file.h"
 
 namespace weft::rt::cgroup {
 namespace {
-
-struct keeps_errno {
-  const int saved = errno;
-  ~keeps_errno() { errno = saved; }
-};
-
-int open_file(const char* path) noexcept {
-  int fd;
-  do {
-    fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
 
 /// name in directory; the directory is as before afterwards.
 int open_in(path_text& directory, std::string_view name) noexcept {
   const std::size_t length = directory.view().size();
   const int fd =
-      directory.append("/") && directory.append(name) ? open_file(directory.c_str()) : -1;
+      directory.append("/") && directory.append(name) ? open_to_read(directory.c_str()) : -1;
   directory.shorten(length);
   return fd;
 }
@@ -52,26 +40,18 @@ struct proc_file {
 
   static int open_named(path_text& path, const char* tree, std::string_view name) noexcept {
     path.clear();
-    return path.append(tree) && path.append(name) ? open_file(path.c_str()) : -1;
+    return path.append(tree) && path.append(name) ? open_to_read(path.c_str()) : -1;
   }
 };
 
 /// The limit's files are short: what fills the buffer is none of them. [CG-5]
-class small_text {
+class limit_text {
  public:
-  bool read(int fd) noexcept {
-    ssize_t got;
-    do {
-      got = ::pread(fd, text_, sizeof text_, 0);
-    } while (got < 0 && errno == EINTR);
-    size_ = got > 0 ? static_cast<std::size_t>(got) : 0;
-    return size_ > 0 && size_ < sizeof text_;
-  }
-  std::string_view view() const noexcept { return {text_, size_}; }
+  bool read(int fd) noexcept { return text_.read(fd) && !text_.full(); }
+  std::string_view view() const noexcept { return text_.view(); }
 
  private:
-  char text_[64];
-  std::size_t size_ = 0;
+  small_text<64> text_;
 };
 
 }  // namespace
@@ -90,12 +70,12 @@ bool cpu_quota::open_level(path_text& directory, level& out) const noexcept {
 }
 
 void cpu_quota::read_level(level& l) const noexcept {
-  small_text limit;
+  limit_text limit;
   if (!limit.read(l.limit)) return;
   std::optional<std::int64_t> now;
   if (kind_ == version::v2) {
     now = parse_v2_limit(limit.view());
-  } else if (small_text period; period.read(l.period)) {
+  } else if (limit_text period; period.read(l.period)) {
     now = parse_v1_limit(limit.view(), period.view());
   }
   if (now) l.last = *now;

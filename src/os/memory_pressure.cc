@@ -1,46 +1,22 @@
 // See memory_pressure.h.
 #include "os/memory_pressure.h"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
+
+#include "os/small_file.h"
 
 namespace weft::rt {
 
 namespace {
 
-struct keeps_errno {
-  const int saved = errno;
-  ~keeps_errno() { errno = saved; }
-};
-
 int open_named(cgroup::path_text& path, const char* tree, std::string_view directory,
                std::string_view name) noexcept {
   path.clear();
-  if (!path.append(tree) || !path.append(directory) || !path.append(name)) return -1;
-  int fd;
-  do {
-    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
+  const bool fits = path.append(tree) && path.append(directory) && path.append(name);
+  return fits ? open_to_read(path.c_str()) : -1;
 }
 
-class short_text {
- public:
-  bool read(int fd) noexcept {
-    ssize_t got;
-    do {
-      got = ::pread(fd, text_, sizeof text_, 0);
-    } while (got < 0 && errno == EINTR);
-    size_ = got > 0 ? static_cast<std::size_t>(got) : 0;
-    return size_ > 0;
-  }
-  std::string_view view() const noexcept { return {text_, size_}; }
-
- private:
-  char text_[512];
-  std::size_t size_ = 0;
-};
+using short_text = small_text<512>;
 
 /// The digits at the front.
 std::optional<std::int64_t> leading_number(std::string_view text) noexcept {

@@ -88,6 +88,14 @@ bool test_hook::count_down() noexcept {
   return false;
 }
 
+void test_hook::count_up() noexcept {
+  std::int64_t n = value_.load(WEFT_ORDER(OSH, relaxed));  // order: OSH re-validated by the CAS
+  while (n >= 0 &&
+         !value_.compare_exchange_weak(n, n + 1, WEFT_ORDER(OSH, relaxed),
+                                       WEFT_ORDER(OSH, relaxed))) {  // order: OSH counts, no more
+  }
+}
+
 void test_hooks_t::reset() noexcept {
   force_thread_eagain_count.set(0);
   hold_threads.set(0);

@@ -31,6 +31,8 @@ class test_hook {
   }
   /// Counts a positive value down; true while there was something left to count.
   bool count_down() noexcept;
+  /// Counts up what is not negative.
+  void count_up() noexcept;
 
  private:
   atomic<std::int64_t> value_;

@@ -298,8 +298,8 @@ int ring_submit(ring_op& op) noexcept {
     // A filter has come since, or it let the set-up through. What is under way will be completed.
     denied.store(true, WEFT_ORDER(RG0, relaxed));  // order: RG0 relaxed, as above
   }
-  if (error == 0 && os::test_hooks.ring_operations.get() >= 0) {
-    os::test_hooks.ring_operations.set(os::test_hooks.ring_operations.get() + 1);
+  if (error == 0) {
+    os::test_hooks.ring_operations.count_up();
   }
   return error;
 }

@@ -337,8 +337,8 @@ namespace {
 // Users do not see it among their goroutines [CN-2]: it is counted only when it ends, where all are counted off.
 void helper_main(void* body) {
   reinterpret_cast<void (*)(void*)>(body)(nullptr);
-  sched.helpers.fetch_sub(1, WEFT_ORDER(PC0, relaxed));             // order: relaxed, statistic
   sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
+  sched.helpers.fetch_sub(1, WEFT_ORDER(PC0, relaxed));             // order: relaxed, statistic
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include <weft/weft.h>
 
 #include "support/fixture.h"
+#include "support/interrupted.h"
 #include "support/preemptions.h"
 
 namespace {
@@ -58,7 +59,8 @@ TEST_P(BlockingCalls, Sleep) {
     std::atomic<bool> ran{false};
     weft::wait_group ended;
     for (int i = 0; i < procs(); ++i) {
-      ended.go([] { EXPECT_EQ(usleep(30'000), 0); });  // sleep-ok: the call that blocks
+      const auto sleep = [] { return usleep(30'000); };  // sleep-ok: the call that blocks
+      ended.go([=] { EXPECT_EQ(weft::test::uninterrupted(sleep), 0); });
     }
     ended.go([&] { ran = true; });
     ended.wait();

@@ -15,6 +15,7 @@
 #include <weft/weft.h>
 
 #include "support/fixture.h"
+#include "support/interrupted.h"
 #include "support/thread_state.h"
 
 namespace {
@@ -74,7 +75,7 @@ TEST_P(Blocking, InPollSeesNoEintr) {
   blocks_nobody(
       [&] {
         pollfd wait{p.fd[0], POLLIN, 0};
-        EXPECT_EQ(poll(&wait, 1, -1), 1) << errno;
+        EXPECT_EQ(weft::test::uninterrupted([&] { return poll(&wait, 1, -1); }), 1) << errno;
       },
       [&] { p.write_one(); });
 }
@@ -129,7 +130,8 @@ TEST_P(Blocking, SleepsLastAsLongAsTheyShould) {
       ended.go([] {
         const auto began = std::chrono::steady_clock::now();
         timespec left{0, 20'000'000};
-        EXPECT_EQ(nanosleep(&left, &left), 0) << errno;  // sleep-ok: the call that blocks
+        const auto sleeps = [&] { return nanosleep(&left, &left); };  // sleep-ok: the subject
+        EXPECT_EQ(weft::test::uninterrupted(sleeps), 0) << errno;
         EXPECT_GE(std::chrono::steady_clock::now() - began, 20ms);
       });
     }

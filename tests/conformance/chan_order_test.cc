@@ -4,6 +4,7 @@
 // plain variable: under ThreadSanitizer it must be silent. In its racy twin the edge is missing: there
 // must be a report, or the runtime orders more than it promises and hides the users' races. In other
 // builds the first ones just run.
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -11,6 +12,7 @@
 #include <weft/chan.h>
 #include <weft/go.h>
 #include <weft/run.h>
+#include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/wait_group.h>
 
@@ -179,20 +181,31 @@ static int fills_past(bool in_time) {
   const chan<int> over;
   return weft::run(
       [=] {
+        const weft::no_preempt whole_turn;  // as in in_turn.h
+        std::atomic<int> begun{0};          // relaxed: it orders nothing
+        const auto let_begin = [&begun](int n) {
+          while (begun.load(std::memory_order_relaxed) < n) weft::gosched();
+        };
+        const auto begins = [&begun] { begun.fetch_add(1, std::memory_order_relaxed); };
         weft::wait_group wg;
         wg.go([=] {
+          const weft::no_preempt turn;
+          begins();
           if (in_time) set();
           c.recv();
           if (!in_time) set();
           over.recv();  // or another one might get its stack, and that is an edge, too
         });
-        weft::gosched();
+        let_begin(1);
         wg.go([=] {
+          const weft::no_preempt turn;
+          begins();
           c.send(1);
           over.recv();  // likewise
         });
-        weft::gosched();
+        let_begin(2);
         wg.go([=] {
+          const weft::no_preempt turn;
           c.send(2);
           use();
           over.close();

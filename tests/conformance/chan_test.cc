@@ -14,6 +14,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -385,14 +386,11 @@ TEST_P(Chan, WaitersAreServedInOrder) {
   run([] {
     chan<int> c;
     chan<std::pair<int, int>> got(10);
-    for (int i = 0; i < 10; ++i) {
-      std::atomic<bool> runs{false};
-      weft::go([&runs, c, got, i] {
-        runs = true;
-        got.send({i, *c.recv()});
-      });
-      EXPECT_TRUE(eventually([&] { return runs.load(); }));
-      many_turns();
+    const std::uint64_t others = weft::test::waiting_goroutines();
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      weft::go([c, got, n = static_cast<int>(i)] { got.send({n, *c.recv()}); });
+      const auto waits = [&] { return weft::test::waiting_goroutines() > others + i; };
+      EXPECT_TRUE(eventually(waits));
     }
     if (weft::runtime::gomaxprocs() == 1) {  // elsewhere nobody knows who came first
       for (int i = 0; i < 10; ++i) c.send(i);

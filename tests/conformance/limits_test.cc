@@ -423,10 +423,16 @@ TEST_P(Limits, JoinDeadlines) {
     self.join();
 
     gate.add(1);
-    weft::thread left([&gate] { gate.wait(); });
+    weft::wait_group ended;
+    ended.add(1);
+    weft::thread left([&] {
+      gate.wait();
+      ended.done();
+    });
     EXPECT_FALSE(left.join_for(1ms));
     left.detach();  // after having given up
     gate.done();
+    ended.wait();
   });
 }
 

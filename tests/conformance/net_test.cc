@@ -645,7 +645,12 @@ TEST_P(Net, TwoFamilies) {
     EXPECT_TRUE(c.remote_endpoint().is_v4());
     net::tcp_conn s = l.accept();
     std::error_code ec;
-    net::tcp_listener six = net::listen("[::1]:0", ec);
+    net::tcp_listener six;
+    std::unique_ptr<refusing_port> four;
+    do {  // a port at which nobody listens in the other
+      four = std::make_unique<refusing_port>();
+      six = net::listen("[::1]:" + std::to_string(net::endpoint(four->address).port()), ec);
+    } while (ec == std::errc::address_in_use);
     if (!ec) {
       net::tcp_conn d = net::dial(":" + std::to_string(six.local_endpoint().port()));
       EXPECT_TRUE(d.remote_endpoint().is_v6());

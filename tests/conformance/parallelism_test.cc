@@ -43,7 +43,7 @@ void lock_step(int goroutines, int steps) {
 TEST_F(Parallelism, LockStep) {
   weft::run(
       [] {
-        for (int i = 0; i < 10; ++i) lock_step(procs(), weft::test::scaled(2000, 20));
+        for (int i = 0; i < 10; ++i) lock_step(procs(), weft::test::scaled(200, 20));
       },
       {.max_procs = procs()});
 }

@@ -4,6 +4,7 @@
 // plain variable: under ThreadSanitizer it must be silent. In its racy twin the access comes after
 // the step that should publish it: there must be a report, or the runtime orders more than it promises
 // and hides the users' races. In other builds the first ones just run.
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <weft/once.h>
 #include <weft/pool.h>
 #include <weft/run.h>
+#include <weft/runtime.h>
 #include <weft/semaphore.h>
 #include <weft/shared_mutex.h>
 #include <weft/thread.h>
@@ -278,10 +280,14 @@ WEFT_CHILD(join_racy) {
 static int goes(bool in_time) {
   return weft::run(
       [=] {
+        std::atomic<bool> ran{false};  // relaxed: it orders nothing
         if (in_time) set();
-        weft::go(use);
+        weft::go([&ran] {
+          use();
+          ran.store(true, std::memory_order_relaxed);
+        });
         if (!in_time) set();
-        weft::gosched();
+        while (!ran.load(std::memory_order_relaxed)) weft::gosched();
       },
       {.max_procs = 1});
 }
@@ -326,11 +332,15 @@ static int calls_after(bool in_time) {
   return weft::run(
       [=] {
         auto [ctx, cancel] = weft::with_cancel(weft::context());
-        weft::after_func(ctx, use);
+        std::atomic<bool> ran{false};  // as in goes()
+        weft::after_func(ctx, [&ran] {
+          use();
+          ran.store(true, std::memory_order_relaxed);
+        });
         if (in_time) set();
         cancel();
         if (!in_time) set();
-        weft::gosched();
+        while (!ran.load(std::memory_order_relaxed)) weft::gosched();
       },
       {.max_procs = 1});
 }

@@ -13,6 +13,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/relay.h"
 
 namespace {
 
@@ -64,30 +65,15 @@ TEST_P(Yield, NobodyStarvesInALongQueue) {
   });
 }
 
-// Two that start each other for ever: always one in runnext. The third one must have its turn.
-struct relay {
-  std::atomic<bool> stop{false};
-  std::atomic<long> legs{0};
-  weft::wait_group wg;
-  void run_leg() {
-    ++legs;
-    if (stop) {
-      wg.done();
-    } else {
-      weft::go(&relay::run_leg, this);
-    }
-  }
-};
-
 // A chain of hand-overs is one slice of at most 64 switches, and a goroutine that waits in the ring
 // is next when it is over.
 TEST_P(Yield, RespawningChainsDoNotStarveTheRing) {
   run([] {
-    relay r;
+    weft::test::relay r;
     r.wg.add(1);
     std::atomic<bool> ran{false};
     weft::go([&ran] { ran = true; });
-    weft::go(&relay::run_leg, &r);
+    weft::go(&weft::test::relay::run_leg, &r);
     while (!ran) weft::gosched();
     r.stop = true;
     r.wg.wait();

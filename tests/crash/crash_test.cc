@@ -190,7 +190,8 @@ TEST(Traceback, None) {
 TEST(Traceback, AllGoroutines) {
   const outcome o = run_program("panic_std_exception", {kAll});
   EXPECT_CRASH(o, panic("std::out_of_range: .*"));
-  EXPECT_TRUE(matches(o, "\n\ngoroutine 1 \\[(sync\\.WaitGroup\\.Wait|running|runnable)\\]:\n"));
+  EXPECT_TRUE(
+      matches(o, "\n\ngoroutine 1 \\[(sync\\.WaitGroup\\.Wait|running|runnable|syscall)\\]:\n"));
 }
 TEST(Traceback, System) {
   const outcome o = run_program("panic_std_exception", {"WEFTTRACEBACK=system"});
@@ -418,7 +419,7 @@ TEST(Overflow, OfAStandardStack) {
                "app::descend\\(");
 }
 TEST(Overflow, SaysWhoAndWhereFrom) {
-  const outcome o = run_program("overflow_named", {"WEFTMAXPROCS=1"});  // the other parks first
+  const outcome o = run_program("overflow_named", {"WEFTMAXPROCS=1"});
   EXPECT_CRASH(o, "fatal error: stack overflow\n\ngoroutine 2 \\[running\\] \\{name: deep\\}:\n");
   EXPECT_NE(o.err.find(" in goroutine 1\n"), std::string::npos) << o.err;  // created by
   EXPECT_NE(o.err.find("goroutine 1 [sync.WaitGroup.Wait"), std::string::npos) << o.err;

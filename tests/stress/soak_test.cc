@@ -27,6 +27,7 @@
 
 #include <weft/weft.h>
 
+#include "support/interrupted.h"
 #include "support/preemptions.h"
 #include "support/seed.h"
 
@@ -104,9 +105,6 @@ bool throws(random_source& random) {
 
 // -- those who block -----------------------------------------------------------------------------
 
-// Calls see EINTR under TSan only (docs/guide/preemption.md).
-bool may_be_interrupted() { return WEFT_TEST_TSAN && errno == EINTR; }
-
 bool reads_a_pipe(random_source& random) {
   int fd[2];
   if (pipe2(fd, O_CLOEXEC) != 0) return errno == EMFILE;
@@ -138,7 +136,7 @@ bool waits_for_time(random_source& random) {
     default:
       weft::this_thread::sleep_for(std::chrono::milliseconds(ms));  // sleep-ok: part of the mix
   }
-  if (result != 0) return may_be_interrupted();
+  if (result != 0) return weft::test::may_be_interrupted();
   return test_clock::now() - began >= std::chrono::milliseconds(ms);
 }
 
@@ -151,7 +149,7 @@ bool waits_for_a_program(random_source& random) {
   }
   int status = -1;
   while (waitpid(child, &status, 0) != child) {
-    if (!may_be_interrupted()) return false;
+    if (!weft::test::may_be_interrupted()) return false;
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -293,10 +291,10 @@ TEST(Soak, EverythingAtOnce) {
       for (int i = 0; i < k.members; ++i) {
         all.go([&k, until, n = ++number] {
           random_source random(n);
-          while (test_clock::now() < until) {
+          do {
             if (!k.round(random)) ++k.wrong;
             ++k.rounds;
-          }
+          } while (test_clock::now() < until);
         });
       }
     }

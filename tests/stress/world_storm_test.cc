@@ -11,8 +11,6 @@
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
-#include "gmp/inside.h"
-#include "gmp/sched.h"
 #include "support/storm.h"
 
 namespace {
@@ -21,16 +19,9 @@ using weft::test::random_source;
 
 class WorldStorm : public weft::test::storm {
  protected:
-  // Whose P was taken because it slept in the kernel comes back when it likes, and runs until it is stopped (D3). With a slow
-  // tool everybody sleeps there now and then.
-  static bool somebody_was_robbed() {
-    const weft::rt::inside here;
-    const weft::rt::scoped_lock held(weft::rt::sched.lock);
-    return weft::rt::sched.robbed_count != 0;
-  }
   void stop_and_look() {
     const bool still = weft::runtime::stop_the_world([this] {
-      const bool robbed = somebody_was_robbed();
+      const bool robbed = weft::test::somebody_was_robbed();
       const long before = work_.load(std::memory_order_relaxed);
       sched_yield();
       return work_.load(std::memory_order_relaxed) == before || robbed;

@@ -14,6 +14,7 @@
 #ifdef WEFT_TEST_INTERNALS
 #include "fiber/stack.h"
 #include "gmp/arena.h"
+#include "gmp/inside.h"
 #include "gmp/sched.h"
 #endif
 
@@ -51,6 +52,12 @@ books look_through() {
 
 }  // namespace
 
+bool somebody_was_robbed() {
+  const rt::inside here;
+  const rt::scoped_lock held(rt::sched.lock);
+  return rt::sched.robbed_count != 0;
+}
+
 static void check_books(std::ostringstream& out) {
   const books b = runtime::stop_the_world(look_through);
   const rt::stack_stats stacks = rt::the_stacks.stats();
@@ -77,6 +84,8 @@ static void check_books(std::ostringstream& out) {
 }
 
 #else
+
+bool somebody_was_robbed() { return true; }
 
 static void check_books(std::ostringstream&) {}
 

@@ -61,6 +61,10 @@ class over_procs : public runtime_test, public has_procs {
 // What exists although nothing should. Empty if all is well; waits for goroutines that are ending.
 std::string leaks();
 
+// Whose P was taken because it slept in the kernel comes back when it likes, and runs until it is stopped (D3), also
+// in a world that stands still. With a slow tool everybody sleeps there now and then. Without a look inside: perhaps.
+bool somebody_was_robbed();
+
 // Prints "P1", "P16" as part of the test's name.
 inline std::string procs_name(const testing::TestParamInfo<int>& info) {
   return "P" + std::to_string(info.param);

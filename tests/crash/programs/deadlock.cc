@@ -10,6 +10,7 @@
 #include "base/fatal.h"
 #include "base/print.h"
 #include "crash/programs/program.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -166,7 +167,7 @@ CRASH_PROGRAM(asleep_beside_sleeper) {
   return weft::run([] {
     weft::go(weft::attrs{.name = "dreamer"},
              [] { weft::this_thread::sleep_for(std::chrono::hours(1)); });  // sleep-ok: the subject
-    weft::this_thread::sleep_for(std::chrono::milliseconds(20));            // sleep-ok: the subject
+    while (!weft::test::somebody_waits_in("sleep] {name: dreamer}")) weft::gosched();
     throw weft::panic_error("look at the sleeper");
   });
 }

@@ -15,6 +15,7 @@
 #include <weft/weft.h>
 
 #include "crash/programs/program.h"
+#include "support/waiting.h"
 
 namespace mistake {
 
@@ -22,14 +23,13 @@ weft::mutex accounts, journal;
 std::mutex plain;
 
 // The others get where they are going.
-void let_others_park() {
-  constexpr std::chrono::milliseconds kLong(20);
-  weft::this_thread::sleep_for(kLong);  // sleep-ok: the subject waits anyway
+void let_park(std::uint64_t others) {
+  while (weft::test::waiting_goroutines() < others) weft::gosched();
 }
 
-[[gnu::noinline]] void lock_both(weft::mutex& first, weft::mutex& second, bool wait) {
+[[gnu::noinline]] void lock_both(weft::mutex& first, weft::mutex& second, weft::latch& in_between) {
   const weft::lock_guard a(first);
-  if (wait) let_others_park();
+  in_between.arrive_and_wait();
   const weft::lock_guard b(second);
 }
 
@@ -94,16 +94,18 @@ CRASH_PROGRAM(mistake_locked_twice) {
 CRASH_PROGRAM(mistake_locks_crossed) {
   weft::runtime::gomaxprocs(1);  // in turn
   return weft::run([] {
-    weft::thread other([] { lock_both(journal, accounts, true); });
-    lock_both(accounts, journal, true);
+    weft::latch both(2);
+    weft::thread other([&] { lock_both(journal, accounts, both); });
+    lock_both(accounts, journal, both);
     other.join();
   });
 }
 // It never hangs here, and is reported all the same.
 CRASH_PROGRAM(mistake_locks_in_two_orders) {
   return weft::run([] {
-    lock_both(accounts, journal, false);
-    lock_both(journal, accounts, false);
+    weft::latch one(1), another(1);
+    lock_both(accounts, journal, one);
+    lock_both(journal, accounts, another);
   });
 }
 CRASH_PROGRAM(mistake_unlock_forgotten) {
@@ -137,7 +139,7 @@ CRASH_PROGRAM(mistake_leaked_receiver) {
     }
     weft::chan<int> reachable;
     weft::go([reachable] { static_cast<void>(reachable.recv()); });
-    let_others_park();
+    let_park(2);
     std::fputs(weft::runtime::stack(true).c_str(), stderr);
     reachable.send(1);
   });
@@ -155,14 +157,11 @@ CRASH_PROGRAM(mistake_only_seems_leaked) {
       });
       done.send(own.recv().value_or(0));
     });
-    weft::go([own = weft::chan<int>(), done] {
-      static_cast<void>(own.recv_for(std::chrono::milliseconds(50)));
-      done.send(2);
-    });
-    let_others_park();
+    weft::go([own = weft::chan<int>()] { static_cast<void>(own.recv_for(std::chrono::hours(1))); });
+    let_park(3);
     std::fputs(weft::runtime::stack(true).c_str(), stderr);
     proceed.send(1);
-    for (int i = 0; i < 2; ++i) static_cast<void>(done.recv());
+    static_cast<void>(done.recv());
   });
 }
 CRASH_PROGRAM(mistake_leaked_in_select) {
@@ -174,7 +173,7 @@ CRASH_PROGRAM(mistake_leaked_in_select) {
     weft::go(weft::attrs{.name = "patient"}, [c = weft::chan<int>()] {
       weft::select(weft::recv(c, [](auto) {}), weft::timeout(std::chrono::hours(1), [] {}));
     });
-    let_others_park();
+    let_park(2);
     std::fputs(weft::runtime::stack(true).c_str(), stderr);
   });
 }

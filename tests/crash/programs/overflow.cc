@@ -13,6 +13,7 @@
 
 #include "crash/programs/program.h"
 #include "sched/park.h"
+#include "support/waiting.h"
 
 namespace app {
 
@@ -77,7 +78,7 @@ void handle_faults(int flags) {
   sigaction(SIGSEGV, &action, nullptr);
 }
 
-// With one P, so that the first goroutine waits by then.
+// With one P.
 int in_goroutine(int (*f)(), weft::attrs how = {}) {
   return weft::run(
       [=] {
@@ -93,6 +94,12 @@ int in_goroutine(int (*f)(), weft::attrs how = {}) {
 }
 
 int overflow() { return descend(0); }
+
+// … when the first goroutine waits.
+int overflow_beside_a_waiter() {
+  while (weft::test::waiting_goroutines() < 1) weft::gosched();
+  return overflow();
+}
 
 // Leaves every fault by a jump, as collectors and test frameworks do.
 jmp_buf back;
@@ -157,7 +164,9 @@ const crash::program programs[] = {
     {"overflow_under_signals", overflow_under_signals},
     {"overflow", [] { return weft::run([] { overflow(); }); }},
     {"overflow_named",
-     [] { return in_goroutine(overflow, {.name = "deep", .stack_size = 64 * 1024}); }},
+     [] {
+       return in_goroutine(overflow_beside_a_waiter, {.name = "deep", .stack_size = 64 * 1024});
+     }},
     {"overflow_on_main_thread",
      [] { return weft::run([] { overflow(); }, {.lock_main_thread = true}); }},
     {"overflow_after_handler",

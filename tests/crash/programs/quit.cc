@@ -12,6 +12,7 @@
 #include "crash/programs/program.h"
 #include "gmp/arena.h"
 #include "gmp/g.h"
+#include "support/waiting.h"
 
 namespace app {
 
@@ -64,7 +65,8 @@ int beside_a_reader(F f) {
     long got = 0;
     weft::thread reader([&] { got = call_reader(ends[0]); });
     std::string all;
-    while (all.find("app::read_into_frame(") == std::string::npos) {  // until it is there
+    // Until it is there, and has told what the kernel does not know: within 100 ms, or it is not waited for.
+    while (all.find("app::call_reader(") == std::string::npos) {
       weft::gosched();
       all = weft::runtime::stack(true);
     }
@@ -116,12 +118,12 @@ CRASH_PROGRAM(stack_of_reader) {
 }
 CRASH_PROGRAM(quit_waiting) {
   app::never.add();
-  weft::runtime::gomaxprocs(1);  // who was started first has parked when the last one wakes
+  weft::runtime::gomaxprocs(1);
   return weft::run([] {
     weft::go(weft::attrs{.name = "sleeper"}, app::wait_here);
     weft::go([] { weft::this_thread::sleep_for(std::chrono::hours(1)); });  // sleep-ok: to be seen
     weft::go([] {
-      weft::this_thread::sleep_for(std::chrono::milliseconds(20));  // sleep-ok: the others park
+      while (weft::test::waiting_goroutines() < 3) weft::gosched();
       app::age();
       app::say("ready\n");
       weft::this_thread::sleep_for(std::chrono::hours(1));  // sleep-ok: until the signal
@@ -163,7 +165,9 @@ CRASH_PROGRAM(stack_quit_notified) {
     std::fputs(weft::runtime::stack(true).c_str(), stderr);
     weft::signal::stop(quits);
     std::fprintf(stderr, "signals: %zu\n", quits.size());
-    app::say(weft::runtime::stack(true).c_str());  // it is weft's again
+    std::string again;  // it is weft's again
+    while (again.find("app::call_reader(") == std::string::npos) again = weft::runtime::stack(true);
+    app::say(again.c_str());
   });
 }
 CRASH_PROGRAM(stack_quit_handled) {
@@ -195,7 +199,7 @@ CRASH_PROGRAM(stack_of_all) {
   weft::runtime::gomaxprocs(1);
   return weft::run([] {
     weft::go(weft::attrs{.name = "sleeper"}, app::wait_here);
-    weft::this_thread::sleep_for(std::chrono::milliseconds(20));  // sleep-ok: the other parks
+    while (weft::test::waiting_goroutines() < 1) weft::gosched();
     app::say(weft::runtime::stack(true).c_str());
     return 0;
   });
@@ -204,13 +208,8 @@ CRASH_PROGRAM(stack_of_thousands) {
   app::never.add();
   weft::runtime::gomaxprocs(1);
   return weft::run([] {
-    for (int i = 0; i < 3000; ++i) {
-      weft::go([] {
-        app::spinning.fetch_add(1);
-        app::wait_here();
-      });
-    }
-    while (app::spinning.load() < 3000) weft::gosched();  // there is one P: they have parked
+    for (int i = 0; i < 3000; ++i) weft::go(app::wait_here);
+    while (weft::test::waiting_goroutines() < 3000) weft::gosched();
     app::say(weft::runtime::stack(true).c_str());
     return 0;
   });

@@ -1,9 +1,12 @@
 // What WEFTDEBUG makes the runtime say.
 #include "debug/schedtrace.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <weft/weft.h>
 
@@ -32,10 +35,23 @@ CRASH_PROGRAM(schedtrace) {
       },
       {.max_procs = 3});
 }
+// Until sysmon has printed two lines.
 CRASH_PROGRAM(schedtrace_sleeper) {
   using namespace std::chrono_literals;
-  return weft::run([] { weft::this_thread::sleep_for(100ms); },  // sleep-ok: sysmon is at work
-                   {.max_procs = 2});
+  const int to = dup(STDERR_FILENO);
+  const int lines = memfd_create("lines", MFD_CLOEXEC);
+  if (to < 0 || lines < 0 || dup2(lines, STDERR_FILENO) < 0) return 1;
+  return weft::run(
+      [=] {
+        char text[4096];
+        ssize_t size = 0;
+        while (size < 0 || std::count(text, text + size, '\n') < 2) {
+          weft::this_thread::sleep_for(1ms);  // sleep-ok: a look now and then
+          size = pread(lines, text, sizeof text, 0);
+        }
+        return write(to, text, static_cast<std::size_t>(size)) == size ? 0 : 1;
+      },
+      {.max_procs = 2});
 }
 CRASH_PROGRAM(schedtrace_of_waiters) {
   never.add();

@@ -42,7 +42,8 @@ class RingThreads : public weft::test::over_procs {
   weft::test::folder dir_;
 };
 
-// Goroutines wait, and no threads: as many as Ps, sysmon, the spawner, the caller of run(), and one more.
+// Goroutines wait, and no threads: as many as Ps, the spawner, the caller of run(), some more; and whoever is about to
+// sleep has given its P away, for which another thread may have come.
 TEST_P(RingThreads, ManyReadersFewThreads) {
   const std::size_t size = 64 * kBlock;
   int most = 0;
@@ -66,7 +67,7 @@ TEST_P(RingThreads, ManyReadersFewThreads) {
     all.wait();
     most = own_threads();
     EXPECT_GE(test_hooks.ring_operations.get(), 1);
-    EXPECT_LE(most, std::max(before, procs() + 4));
+    EXPECT_LE(most, std::max(before, 2 * procs() + 4));
   });
 }
 

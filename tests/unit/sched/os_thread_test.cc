@@ -94,10 +94,15 @@ TEST_P(OsThread, RecordsAreReused) {
     for (const M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) ++n;
     return n;
   };
-  const auto come_and_go = [](int n) {
+  const auto all_idle = [] {
+    const scoped_lock held(sched.lock);
+    return sched.idle_m_count == sched.m_count;
+  };
+  const auto come_and_go = [&](int n) {
     for (int i = 0; i < n; ++i) {
       std::thread([] { weft::run([] {}, {.lock_main_thread = true}); }).join();
       weft::run([] { lock_os_thread(); });
+      EXPECT_TRUE(test::eventually(all_idle));  // its thread may be on its way still
     }
   };
   come_and_go(10);

@@ -36,6 +36,11 @@ std::int32_t ms() {
   return sched.m_count;
 }
 
+bool all_idle(std::int32_t at_least) {
+  const scoped_lock held(sched.lock);
+  return sched.idle_m_count == sched.m_count && sched.idle_m_count > at_least;
+}
+
 // n goroutines on as many threads at once, which are idle afterwards.
 void need_threads(int n) {
   weft::wait_group all_here, gate, ended;
@@ -63,7 +68,7 @@ class Reap : public test::over_procs {
 TEST_P(Reap, EndsThoseIdleForLong) {
   look_later();  // from now on sysmon's own looks, by the real time, are too early
   run([] { need_threads(kMany); });
-  ASSERT_TRUE(eventually([] { return idle_ms() > kMany / 2; }));
+  ASSERT_TRUE(eventually([] { return all_idle(kMany / 2); }));
   const int tasks = task_count();
   const std::int32_t before = ms();
   EXPECT_NE(look_later(), kNever) << "the first look only begins a period";

@@ -14,6 +14,7 @@
 
 #include "os/test_hooks.h"
 #include "support/fixture.h"
+#include "support/relay.h"
 
 namespace {
 
@@ -24,21 +25,6 @@ constexpr long kLongestSlice = 64;
 class YieldOnOneP : public weft::test::runtime_test {
  protected:
   static void SetUpTestSuite() { weft::rt::os::test_hooks.no_sysmon.set(1); }
-};
-
-// Two that start each other for ever: always one in runnext. The third one must have its turn.
-struct relay {
-  std::atomic<bool> stop{false};
-  std::atomic<long> legs{0};
-  weft::wait_group wg;
-  void run_leg() {
-    ++legs;
-    if (stop) {
-      wg.done();
-    } else {
-      weft::go(&relay::run_leg, this);
-    }
-  }
 };
 
 // Who came when. A yield orders nothing: on one P goroutines cannot collide, but only a lock tells
@@ -62,12 +48,12 @@ class record {
 // X7. [FR-1] 6: on 1 P a goroutine in the global queue runs within 61 slices; and a long one, of those who
 // hand over to each other, is interrupted for it.
 TEST_F(YieldOnOneP, RespawningChainsDoNotStarveTheGlobalQueue) {
-  relay r;
+  weft::test::relay r;
   r.wg.add(1);
   weft::run(
       [&r] {
         std::atomic<long> started{-1}, ran{-1};
-        weft::go(&relay::run_leg, &r);
+        weft::go(&weft::test::relay::run_leg, &r);
         weft::gosched();
         // A plain thread has no P: what it starts goes through the global queue. We keep the only P
         // until it is there.
