@@ -8,8 +8,8 @@
 // How it sleeps
 //   somebody waits, and no P is idle     20 us to 1 ms, as retake() says; 2 ms if only those wait who were
 //                                        frozen before, unless somebody else makes work visible
-//   nobody waits                         until the next timer, 10 ms at most; whoever makes work visible
-//                                        and finds no idle P wakes it
+//   nobody waits                         until the next timer, 10 ms at most; whoever makes work visible, or
+//                                        starts an earlier timer, and finds no idle P wakes it
 //   every P is idle, for a while         until a P is taken from the idle list. As many as there are Ps may be
 //                                        in calls that block: should all of them compute, no Ps are
 //                                        taken away from anybody
@@ -69,7 +69,8 @@ bool sleep_deep(std::int64_t until) {
   if (until == kNever) {
     sysmon_rest.sleep();
   } else {
-    sysmon_rest.sleep_for(std::max<std::int64_t>(until - nanotime(), 1));
+    const std::int64_t now = nanotime();
+    sysmon_rest.sleep_until(std::max(until, now + 1), now);
   }
   sysmon_rest.end();
   return true;
@@ -77,8 +78,11 @@ bool sleep_deep(std::int64_t until) {
 
 void sleep_until_work(std::int64_t ns) {
   sysmon_rest.begin();
-  if (!somebody_waits(nanotime())) {
-    sysmon_rest.sleep_for(ns);
+  const std::int64_t now = nanotime();
+  if (!somebody_waits(now)) {
+    // One that was started meanwhile, but not before it would have been looked at again.
+    const std::int64_t timer = std::max(earliest_timer(), now + kShort);
+    sysmon_rest.sleep_until(std::min(now + ns, timer), now);
   }
   sysmon_rest.end();
 }

@@ -4,6 +4,7 @@
 #include "base/annotations.h"
 #include "gmp/long_sleep.h"
 #include "gmp/sched.h"
+#include "sched/timers.h"
 
 namespace weft::rt {
 
@@ -16,6 +17,9 @@ inline void wake_sysmon() noexcept;
 
 // The calling thread is it.
 bool is_sysmon() noexcept;
+
+// How late it may come to a timer while all Ps are busy: it would not take one away sooner, mostly.
+inline constexpr std::int64_t kTimerGrace = 900'000;  // ns
 
 // retake.cc -----------------------------------------------------------------------------------
 // Looks at every P and every robbed M. The time until it should look again.
@@ -40,11 +44,18 @@ extern constinit long_sleep sysmon_rest;
 #ifdef WEFT_MODEL  // there is none in models of the scheduler; its sleep has its own
 inline void wake_sysmon() noexcept {}
 inline void wake_sysmon_for_work() noexcept {}
+inline void wake_sysmon_for_timer(std::int64_t) noexcept {}
 #else
 inline void wake_sysmon() noexcept { sysmon_rest.wake(); }
 // After a full fence. Where a P is idle somebody else sees to it.
 inline void wake_sysmon_for_work() noexcept {
   if (sysmon_rest.asleep() && sched.idle.idle() == 0) [[unlikely]] {
+    wake_sysmon();
+  }
+}
+// No P is idle, and a timer that is due at `when` was started. After a full fence, or it may be late by 10 ms.
+inline void wake_sysmon_for_timer(std::int64_t when) noexcept {
+  if (!sysmon_rest.looks_before(time_after(when, kTimerGrace))) [[unlikely]] {
     wake_sysmon();
   }
 }

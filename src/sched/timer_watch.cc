@@ -10,7 +10,7 @@
 //   its P's earliest
 //   1. next() of the P's set = when          1. P onto the idle list (before)
 //   2. full fence                    TW1     2. no watcher: becomes it, watched_until = kNever
-//   3. no idle P: done                       3. full fence                             TW1
+//   3. no idle P: sysmon shall look, done    3. full fence                             TW1
 //   4. watched_until <= when: done           4. first = the earliest next() of all sets
 //   5. there is a watcher: poke it           5. first < watched_until: becomes the watcher,
 //      none: wake_p()                           watched_until = first; sleeps until then
@@ -100,7 +100,9 @@ std::int64_t earliest(std::int64_t (*time_of)(const P*)) {
 
 void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
   if (pp->lone && mp != nullptr && mp->p == pp) {
-    return;  // it is the only one who could run it, and looks before it sleeps
+    // It is the only one who could run it, and looks before it sleeps; but it may compute for long.
+    wake_sysmon_for_timer(when);  // unfenced
+    return;
   }
   if (mp != nullptr && mp->curg == nullptr) {
     mp->owes_watch = true;  // on g0: it will mostly fall asleep now, and watch by itself
@@ -108,6 +110,7 @@ void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in watch_timers()
   if (sched.idle.idle() == 0) {
+    wake_sysmon_for_timer(when);
     return;
   }
   const std::int64_t until = watched_until();
@@ -242,10 +245,11 @@ bool stop_watching_timers(M* mp) {
 
 void find_timer_watcher() {
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in watch_timers()
+  const std::int64_t first = earliest(wake_time);
   if (sched.idle.idle() == 0) {
+    wake_sysmon_for_timer(first);
     return;
   }
-  const std::int64_t first = earliest(wake_time);
   const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {
     return;

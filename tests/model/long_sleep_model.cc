@@ -27,6 +27,36 @@ struct state {
   }
 };
 
+// A timer, by who finds no idle P: sysmon sees it before it sleeps, or is woken.
+struct timers {
+  rt::long_sleep rest;
+  rt::atomic<std::int64_t> next{100};
+
+  void look_and_sleep() {
+    rest.begin();
+    const std::int64_t when = next.load(std::memory_order_relaxed);  // order: modelled, fenced
+    if (when > 10) rest.sleep();                                     // until it is woken
+    rest.end();
+  }
+  void start() {
+    next.store(10, std::memory_order_relaxed);  // order: modelled, fenced
+    rt::fence(std::memory_order_seq_cst);       // order: TW1's
+    if (!rest.looks_before(10)) rest.wake();
+  }
+};
+
+// What an earlier sleep said about its end is nobody's concern.
+void starter(world& w) {
+  auto* t = w.make<timers>();
+  w.thread("sysmon", [t] {
+    t->rest.begin();
+    t->rest.sleep_until(5, 4);
+    t->rest.end();
+    t->look_and_sleep();
+  });
+  w.thread("starter", [t] { t->start(); });
+}
+
 void one_waker(world& w) {
   auto* s = w.make<state>();
   w.thread("sysmon", [s] { s->look_and_sleep(); });
@@ -51,6 +81,7 @@ const protocol kProtocol{
     {
         {"one waker", {.preemptions = 4}, one_waker},
         {"two wakers", {.preemptions = 3}, two_wakers},
+        {"a timer is started", {.preemptions = 3}, starter},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

@@ -17,6 +17,7 @@
 
 #include "gmp/inside.h"
 #include "gmp/sched.h"
+#include "sched/sysmon.h"
 #include "support/fixture.h"
 #include "support/seed.h"
 
@@ -92,6 +93,37 @@ TEST_P(Timers, DoNotWaitForABusyP) {
       EXPECT_TRUE(eventually_hogging([&a] { return a.fired == 1; }));
       EXPECT_FALSE(timer_cancel(a));
     }
+  });
+}
+
+// All Ps compute, and nobody waits: sysmon sleeps for long, and is told of a timer that it would come too late to.
+TEST_P(Timers, SysmonIsToldWhenAllAreBusy) {
+  run([this] {
+    std::atomic<bool> stop{false};
+    std::atomic<int> computing{0};
+    weft::wait_group hogs;
+    for (int i = 1; i < procs(); ++i) {
+      hogs.go([&] {
+        ++computing;
+        while (!stop.load(std::memory_order_relaxed)) {
+        }
+      });
+    }
+    while (computing < procs() - 1) weft::gosched();
+    constexpr int kRounds = 10;
+    int not_told = 0;
+    for (int i = 0; i < kRounds; ++i) {
+      const auto sleeps_for_long = [] { return !sysmon_rest.looks_before(nanotime() + 4 * kMs); };
+      EXPECT_TRUE(eventually_hogging(sleeps_for_long));
+      alarm a;
+      a.start_in(kMs);
+      not_told += sysmon_rest.looks_before(a.when + kTimerGrace) ? 0 : 1;
+      EXPECT_TRUE(eventually_hogging([&a] { return a.fired == 1; }));
+      EXPECT_FALSE(timer_cancel(a));
+    }
+    EXPECT_LT(not_told, kRounds / 2);  // it may just have decided to sleep again
+    stop = true;
+    hogs.wait();
   });
 }
 
