@@ -171,6 +171,11 @@ long long task_cpu_time(int tid) noexcept {
   return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
 }
 
+bool task_runs(int tid) noexcept {
+  const long long before = task_cpu_time(tid);
+  return before >= 0 && task_cpu_time(tid) > before;
+}
+
 namespace {
 
 struct frame_search {

@@ -28,6 +28,8 @@ long long process_age() noexcept;
 
 /// Nanoseconds of processor time that the thread has used; -1 if it is gone.
 long long task_cpu_time(int tid) noexcept;
+/// It is on a processor at this moment, another one than the caller's: cheap. False if it waits, for one or in the kernel.
+bool task_runs(int tid) noexcept;
 
 /// Before the first called_by_exit(): asks the loader, which is out of the question while a thread ends.
 void find_exit() noexcept;

@@ -121,6 +121,7 @@ void start_system_threads() {}
 // Signals: a thread takes one before any of its operations, or while it computes.
 bool live_borders = false;
 long long task_cpu_time(int) noexcept { return 0; }
+bool task_runs(int) noexcept { return false; }
 char task_state(int) noexcept { return 'S'; }
 bool task_waits_for_lock(int) noexcept { return true; }
 bool freeze_for_exit() { return false; }

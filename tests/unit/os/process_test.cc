@@ -57,6 +57,32 @@ void with_threads(int count, Setup setup, Check check) {
   for (int tid : tids) await_gone(tid);
 }
 
+TEST(ProcessTest, TellsWhoIsOnAProcessor) {
+  if (affinity_cpus() < 2) GTEST_SKIP() << "needs a second processor";
+  std::atomic<int> spinner{0}, sleeper{0};
+  std::atomic<bool> over{false};
+  std::latch end(1);
+  std::thread spins([&] {
+    spinner = gettid();
+    while (!over) {
+    }
+  });
+  std::thread sleeps([&] {
+    sleeper = gettid();
+    end.wait();
+  });
+  EXPECT_TRUE(test::eventually_hogging([&] { return spinner != 0 && task_runs(spinner); }));
+  while (sleeper == 0 || task_state(sleeper) != 'S') sched_yield();
+  EXPECT_FALSE(task_runs(sleeper));
+  over = true;
+  end.count_down();
+  spins.join();
+  sleeps.join();
+  await_gone(spinner);
+  await_gone(sleeper);
+  EXPECT_FALSE(task_runs(spinner)) << "it is gone";
+}
+
 TEST(ProcessTest, GettidIsTheKernels) {
   EXPECT_EQ(gettid(), getpid());
   int other = 0;
