@@ -5,21 +5,19 @@
 // are a push on a list and an unlink; order is made only of what the time comes near to.
 //
 // Level 0 has a slot for every 16 us, level 1 for every 4.2 ms (256 slots of level 0), then 1.07 s,
-// 4.6 min, 19.5 h, 208 days, 146 years. An event is kept on the level of the highest digit (base
-// 256) in which its time differs from `now_`, in the slot of that digit:
+// 4.6 min, 19.5 h, 208 days. Each level is a ring of 512 slots, from the one of `now_` on: 8 ms, 2.1 s, 9 min …
+// An event is kept on the lowest level whose ring reaches as far.
 //
-//     time      | d6 | d5 | d4 | d3 | d2 | d1 | d0 | 14 bits |
-//     now_      |  0 |  0 |  3 |  7 | 91 | 14 |  2 |   …     |
-//     an event  |  0 |  0 |  3 |  7 | 95 |  8 | 40 |   …     |    level 2, slot 95
+// WH1: what is in a level's slot of `now_` is on level 0. Otherwise the ring would have to be searched for what is due.
+// WH2: a slot's `earliest` is not later than any event in it (removals do not raise it). So the earliest event of all is
+//      in the first slot in use of one of the levels.
+// WH3: the slot after that of `now_`, on any level, is in reach of the level below: a ring is two slots of the next level
+//      long. So it can be dealt out to it at any time before its own comes.
 //
-// WH1: everything on a level is earlier than everything on the levels above it, and within a level
-//      slots are in order. So the earliest event is in the first slot of the lowest level in use.
-// WH2: a slot's `earliest` is not later than any event in it (removals do not raise it).
-//
-// Advancing the time to t: let k be the highest digit that changes. What lies below level k is due, and
-// so are the slots of level k before t's digit; the slot of t's digit is dealt out to the levels
-// below. An event is touched once per level that it comes down, which for sleeps of up to a second is
-// once, and in batches of 4 ms.
+// Advancing the time to t. Slots of the times up to t are due, but for those of t itself, on all levels, which are dealt
+// out. An event is touched once per level that it comes down, which for sleeps of up to two seconds is once, and
+// in batches of 4 ms. There may be a great many in a slot of level 2 or above, and dealing them out at once would make
+// others late; so each advance takes some of them, while their time is not there yet.
 //
 // Due events are sorted, so that they fire in the order of their times, though they were kept in none.
 //
@@ -28,7 +26,9 @@
 //
 // Rejected: a heap (Go's; see above; and stopped timers stay in it until somebody sweeps); levels of
 // 64 slots and 1 us (half the memory, but a sleep then comes down three times, each time with
-// a cache miss on somebody's stack); a sorted bottom level (nothing is ever read from the middle).
+// a cache miss on somebody's stack); a sorted bottom level (nothing is ever read from the middle); levels by the highest
+// digit that differs from now_ (no rings, half the memory; but when that of 1.07 s changes, all timers of the next second
+// come down at once: 100,000 took 25 ms).
 #pragma once
 
 #include <bit>
@@ -41,8 +41,10 @@ namespace weft::rt {
 template <unsigned BaseBits, unsigned LevelBits>
 class timer_wheel {
  public:
-  static constexpr unsigned kSlots = 1u << LevelBits;
-  static constexpr unsigned kLevels = (63 - BaseBits + LevelBits - 1) / LevelBits;
+  static constexpr unsigned kSlots = 2u << LevelBits;  // WH3
+  // The last ring reaches as far as there is time.
+  static constexpr unsigned kLevels =
+      (63 - BaseBits - (LevelBits + 1) + LevelBits - 1) / LevelBits + 1;
 
   // Requires: on no list; 0 <= e.when.
   void insert(timer_event& e) {
@@ -75,31 +77,29 @@ class timer_wheel {
     e.link = nullptr;
   }
 
-  // Moves what is due at `now` to the end of the list of due events, in the order of their times.
-  void advance(std::int64_t now) {
-    if (now < now_) {
-      now = now_;
-    }
+  // Moves what is due at `now` to the end of the list of due events, in the order of their times. How many others it has
+  // touched, for tests.
+  unsigned advance(std::int64_t now) {
+    unsigned dealt = 0;
+    const std::int64_t before = now_;
+    now_ = now > before ? now : before;
     timer_event* due = nullptr;
-    const unsigned top = level_of(now);
-    for (unsigned level = 0; level < top; ++level) {
-      take_slots(level, kSlots, &due);
-    }
-    const unsigned digit = digit_of(now, top);
-    take_slots(top, digit, &due);
-    now_ = now;
-    timer_event* rest = open_slot(top, digit);
-    while (timer_event* e = rest) {
-      __builtin_prefetch(e->ahead, 1);
-      rest = e->next;
-      if (e->when <= now) {
-        e->next = due;
-        due = e;
-      } else {
-        insert(*e);
+    for (unsigned level = 0; level < kLevels; ++level) {
+      const std::int64_t from = before >> shift_of(level), to = now_ >> shift_of(level);
+      take_slots(level, from, to, &due);
+      if (level == 0 || from != to) {
+        dealt += deal_out(level, to, kAll, &due);
+      }
+      if (from == to) {
+        break;  // nor is there news above
       }
     }
+    // By WH3. What is left when its time comes is dealt out above.
+    for (unsigned level = 2; level < kLevels && level <= kDealtAhead; ++level) {
+      dealt += deal_out(level, (now_ >> shift_of(level)) + 1, kSome, &due);
+    }
     append_due(sort(due));
+    return dealt;
   }
 
   // When the first due event was due; kNever if there is none.
@@ -116,34 +116,33 @@ class timer_wheel {
 
   // Not later than the earliest event that is not on the list of due ones; kNever if there is none.
   std::int64_t next() {
+    std::int64_t first = kNever;
     for (unsigned level = 0; level < kLevels; ++level) {
-      for (unsigned word = 0; word < kWords; ++word) {
-        while (const std::uint64_t bits = used_[level][word]) {
-          const unsigned digit = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
-          if (slots_[level][digit].first != nullptr) {
-            return slots_[level][digit].earliest;
-          }
-          used_[level][word] = bits & (bits - 1);  // all that was there has been removed
-        }
+      const std::int64_t at = now_ >> shift_of(level);
+      // What is kept there is not in the slot of now_. WH1
+      if (level > 0 && first >> shift_of(level) <= at) {
+        break;
       }
+      const std::int64_t found = first_in(level, static_cast<unsigned>(at) & (kSlots - 1));
+      first = found < first ? found : first;
     }
-    return kNever;
+    return first;
   }
 
   // How many events, up to `limit`, come before *end: within `slots` slots of level 0 from `next` on,
   // which is in one of them. Those that have not come down to it yet are not counted.
   unsigned crowd(std::int64_t next, unsigned slots, unsigned limit, std::int64_t* end) const {
     *end = next;
-    if (level_of(next) != 0) {
+    if (next < now_ || level_of(next) != 0) {
       return 0;
     }
     unsigned n = 0;
-    const unsigned first = digit_of(next, 0);
-    const unsigned last = slots < kSlots - first ? first + slots - 1 : kSlots - 1;
+    const auto first = static_cast<unsigned>(next >> BaseBits);
     *end = next | ((std::int64_t{1} << BaseBits) - 1);
-    *end += std::int64_t{last - first} << BaseBits;
-    for (unsigned digit = first; digit <= last; ++digit) {
-      for (const timer_event* e = slots_[0][digit].first; e != nullptr; e = e->next) {
+    *end += std::int64_t{slots - 1} << BaseBits;
+    for (unsigned i = 0; i < slots; ++i) {
+      const slot& s = slots_[0][(first + i) & (kSlots - 1)];
+      for (const timer_event* e = s.first; e != nullptr; e = e->next) {
         if (++n == limit) {
           return n;
         }
@@ -156,7 +155,7 @@ class timer_wheel {
   timer_event* take_all() {
     timer_event* all = nullptr;
     for (unsigned level = 0; level < kLevels; ++level) {
-      take_slots(level, kSlots, &all);
+      take_slots(level, 0, kSlots, &all);
     }
     while (timer_event* e = pop_due()) {
       e->next = all;
@@ -182,14 +181,24 @@ class timer_wheel {
     unsigned turn;
   };
 
+  static constexpr unsigned kAll = ~0u;
+  static constexpr unsigned kSome = 32;       // some microseconds
+  static constexpr unsigned kDealtAhead = 3;  // up to this level: above, a slot is of hours
+
   static constexpr unsigned shift_of(unsigned level) { return BaseBits + level * LevelBits; }
   static constexpr unsigned digit_of(std::int64_t t, unsigned level) {
     return static_cast<unsigned>(t >> shift_of(level)) & (kSlots - 1);
   }
-  // The highest digit in which t differs from now_.
+  // The lowest level whose ring has a slot for t. Requires: now_ <= t.
   unsigned level_of(std::int64_t t) const {
-    const auto differs = static_cast<std::uint64_t>(t ^ now_) >> BaseBits;
-    return differs == 0 ? 0 : static_cast<unsigned>(std::bit_width(differs) - 1) / LevelBits;
+    const auto away = static_cast<std::uint64_t>((t >> BaseBits) - (now_ >> BaseBits));
+    if (kLevels == 1 || away < kSlots) {
+      return 0;
+    }
+    const auto width = static_cast<unsigned>(std::bit_width(away));
+    const unsigned level = (width - (LevelBits + 1) + LevelBits - 1) / LevelBits;
+    const bool reaches = (t >> shift_of(level)) - (now_ >> shift_of(level)) < kSlots;
+    return reaches ? level : level + 1;
   }
 
   static void push(timer_event** list, timer_event& e) {
@@ -201,7 +210,24 @@ class timer_wheel {
     *list = &e;
   }
 
-  // Empties the slot of the time that has come.
+  // The earliest time of the first slot in use, from `digit` on, around the ring; kNever if there is none.
+  std::int64_t first_in(unsigned level, unsigned digit) {
+    std::uint64_t mask = ~std::uint64_t{0} << digit % 64;
+    unsigned word = digit / 64;
+    for (unsigned i = 0; i <= kWords; ++i) {
+      while (const std::uint64_t bits = used_[level][word] & mask) {
+        const slot& s = slots_[level][word * 64 + static_cast<unsigned>(std::countr_zero(bits))];
+        if (s.first != nullptr) {
+          return s.earliest;
+        }
+        used_[level][word] &= ~(bits & -bits);  // all that was there has been removed
+      }
+      mask = ~std::uint64_t{0};
+      word = word + 1 == kWords ? 0 : word + 1;
+    }
+    return kNever;
+  }
+
   timer_event* open_slot(unsigned level, unsigned digit) {
     slot& s = slots_[level][digit];
     timer_event* all = s.first;
@@ -210,21 +236,59 @@ class timer_wheel {
     return all;
   }
 
-  // All that is in a level's slots before `to`, pushed on a list that uses `next` only.
-  void take_slots(unsigned level, unsigned to, timer_event** list) {
-    for (unsigned word = 0; word * 64 < to; ++word) {
-      while (const std::uint64_t bits = used_[level][word]) {
-        const unsigned digit = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
-        if (digit >= to) {
-          break;
-        }
-        timer_event* rest = open_slot(level, digit);
-        while (timer_event* e = rest) {
-          rest = e->next;
-          e->next = *list;
-          *list = e;
-        }
+  // Up to `most` of a slot's events: what is due is pushed on a list that uses `next` only, the rest goes to lower levels.
+  // How many those are.
+  unsigned deal_out(unsigned level, std::int64_t at, unsigned most, timer_event** due) {
+    unsigned dealt = 0;
+    const unsigned digit = static_cast<unsigned>(at) & (kSlots - 1);
+    timer_event* rest = open_slot(level, digit);
+    while (timer_event* e = rest) {
+      if (most-- == 0) {
+        put_back(level, digit, e);
+        break;
       }
+      __builtin_prefetch(e->ahead, 1);
+      rest = e->next;
+      if (e->when <= now_) {
+        e->next = *due;
+        *due = e;
+      } else {
+        insert(*e);
+        ++dealt;
+      }
+    }
+    return dealt;
+  }
+  // What was left of a slot, which has not changed otherwise.
+  void put_back(unsigned level, unsigned digit, timer_event* e) {
+    slot& s = slots_[level][digit];
+    s.first = e;
+    e->link = &s.first;
+    used_[level][digit / 64] |= std::uint64_t{1} << digit % 64;
+  }
+
+  // All that is in the slots of the times from `from` to before `to`, pushed on a list that uses `next` only.
+  void take_slots(unsigned level, std::int64_t from, std::int64_t to, timer_event** list) {
+    const std::int64_t count = to - from < kSlots ? to - from : kSlots;
+    for (std::int64_t i = 0; i < count;) {
+      const unsigned digit = static_cast<unsigned>(from + i) & (kSlots - 1);
+      const std::uint64_t bits = used_[level][digit / 64] >> digit % 64;
+      if (bits == 0) {
+        const unsigned to_word = 64 - digit % 64, to_end = kSlots - digit;
+        i += to_word < to_end ? to_word : to_end;
+        continue;
+      }
+      i += std::countr_zero(bits);
+      if (i >= count) {
+        break;
+      }
+      timer_event* rest = open_slot(level, static_cast<unsigned>(from + i) & (kSlots - 1));
+      while (timer_event* e = rest) {
+        rest = e->next;
+        e->next = *list;
+        *list = e;
+      }
+      ++i;
     }
   }
 

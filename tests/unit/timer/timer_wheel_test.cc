@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "support/patience.h"
 #include "support/seed.h"
 
 namespace weft::rt {
@@ -137,6 +138,40 @@ TYPED_TEST(TimerWheel, RandomlyAgreesWithASortedList) {
       }
       if (testing::Test::HasFatalFailure()) return;
     }
+  }
+}
+
+// However many there are, and wherever the time stands: few are touched at once, some are stopped meanwhile, and all
+// others come out when they are due.
+TEST(TimerWheelAll, FewAtOnce) {
+  weft::test::random_source random(2);
+  constexpr std::int64_t kMs = 1'000'000, kStep = kMs / 4;
+  for (int round = 0; round < weft::test::scaled(8, 2); ++round) {
+    auto wheel = std::make_unique<timer_wheel<14, 8>>();
+    const std::int64_t began = random.below(1'000'000) * kMs;
+    wheel->advance(began);
+    std::vector<timer_event> events(20'000);  // within six seconds
+    for (timer_event& e : events) {
+      e.when = began + random.below(6000) * kMs + random.below(kMs);
+      wheel->insert(e);
+    }
+    std::size_t over = 0;
+    unsigned most = 0;
+    for (std::int64_t now = began; now <= began + 6001 * kMs; now += kStep) {
+      most = std::max(most, wheel->advance(now));
+      while (timer_event* e = wheel->pop_due()) {
+        ASSERT_LE(e->when, now);
+        ASSERT_GT(e->when, now - kStep);
+        ++over;
+      }
+      auto& any = events[static_cast<std::size_t>(random.below(20'000))];
+      if (any.link != nullptr && random.below(4) == 0) {
+        wheel->remove(any);
+        ++over;
+      }
+    }
+    EXPECT_EQ(over, events.size());
+    EXPECT_LT(most, 300u);  // 14 in 4 ms on average, and the wheel's own allowance
   }
 }
 
