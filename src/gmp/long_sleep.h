@@ -34,10 +34,9 @@ class long_sleep {
     fence(WEFT_ORDER(SY1, seq_cst));  // order: SY1 Dekker with the fence in claim_wake()
   }
   void sleep() { event_.sleep(); }
-  // Requires: now < when.
-  void sleep_until(std::int64_t when, std::int64_t now) {
+  void sleep_until(std::int64_t when) {
     set_until(when);
-    event_.sleep_for(when - now);
+    event_.sleep_until(when);
   }
   void end() {
     // order: relaxed, it only elects

@@ -36,6 +36,7 @@ struct p_watch {
   std::uint32_t call = 0;  // the call that may block in which it was, and since when
   std::int64_t call_when = 0;
   bool asked = false;
+  bool signalled = false;
 };
 
 struct alignas(128) P {

@@ -143,7 +143,8 @@ namespace {
 
 enum class verdict { unknown, blocks, computes };
 
-verdict judge(const stale& s, std::int64_t now) {
+// In a hurry: one look may do.
+verdict judge(const stale& s, std::int64_t now, bool hurry) {
   p_watch& w = s.pp->watch;
   // order: relaxed, a hint; rob() makes sure
   const std::uint32_t call = s.mp->calls.load(WEFT_ORDER(IC0, relaxed));
@@ -155,14 +156,17 @@ verdict judge(const stale& s, std::int64_t now) {
   if (s.runs) {
     return verdict::computes;
   }
+  const auto at_once = [&] {
+    return hurry && task_runs(s.tid) ? verdict::computes : verdict::unknown;
+  };
   if (w.cpu >= 0 && now - w.cpu_when < kBlockedLook) {
-    return task_runs(s.tid) ? verdict::computes : verdict::unknown;
+    return at_once();
   }
   const long long cpu = task_cpu_time(s.tid);
   if (w.cpu < 0 || cpu < 0) {
     w.cpu = cpu;
     w.cpu_when = now;
-    return task_runs(s.tid) ? verdict::computes : verdict::unknown;
+    return at_once();
   }
   const bool still = cpu == w.cpu;
   w.cpu = cpu;
@@ -182,7 +186,8 @@ int thread_of(const stale& s) {
   return same ? thread_to_signal(s.mp) : 0;
 }
 
-// True: it was asked, by whatever means.
+// True: it will give its P up, as far as one can tell. Who does not obey a signal (a no_preempt scope, asyncpreemptoff) is
+// not relied on again in the same slice.
 bool ask(const stale& s, std::int64_t slice, std::int64_t now) {
   p_watch& w = s.pp->watch;
   if (now - w.since < slice - kNotice) {
@@ -190,25 +195,34 @@ bool ask(const stale& s, std::int64_t slice, std::int64_t now) {
   }
   // order: SB0 relaxed, compared only
   const bool deaf = s.pp->deaf_slice.load(WEFT_ORDER(SB0, relaxed)) == s.tick;
-  const bool by_signal = deaf || (w.asked && now - w.since >= slice);
+  // In a call that may block the flag suffices: it is looked at when the call is over.
+  const bool by_signal = !s.mp->in_call() && (deaf || (w.asked && now - w.since >= slice));
   w.asked = true;
   if (by_signal && !s.runs && !task_runs(s.tid) && is_in_a_call(s.tid)) {
     return false;  // it has used its time and then begun to wait: the next look will tell
   }
-  ask_to_yield(s.mp, by_signal ? thread_of(s) : 0);
-  return by_signal;
+  const int tid = by_signal ? thread_of(s) : 0;
+  const bool first = !w.signalled;
+  w.signalled |= tid != 0;
+  ask_to_yield(s.mp, tid);
+  return tid != 0 && first;
 }
 
-// Of those who have had their slice, the first who is on a processor now. Not the one whose processor sysmon is using: whoever
-// takes its place would be started on another one, where somebody computes.
+// Of those who have had their slice, one who is on a processor now comes first. Not the one whose processor sysmon is using:
+// whoever takes its place would be started on another one, where somebody computes. But nobody is spared for long.
 void prefer_running(stale* found, std::int32_t n, std::int64_t now) {
-  stale* it = std::find_if(found, found + n, [now](const stale& s) {
-    return now - s.pp->watch.since >= kSlice - kNotice && s.mp->border.outside() &&
-           task_runs(s.tid);
-  });
-  if (it != found + n) {
-    it->runs = true;
-    std::rotate(found, it, it + 1);
+  constexpr std::int32_t kTries = 4;
+  for (std::int32_t i = 0; i < n && i < kTries; ++i) {
+    const p_watch& w = found[i].pp->watch;
+    const std::int64_t had = now - w.since;
+    if (had < kSlice - kNotice || (i == 0 && had >= kFrozenSlice)) {
+      return;  // all others have had less; or it is this one's turn
+    }
+    if (!w.signalled && found[i].mp->border.outside() && task_runs(found[i].tid)) {
+      found[i].runs = true;
+      std::rotate(found, found + i, found + i + 1);
+      return;
+    }
   }
 }
 
@@ -216,7 +230,7 @@ void prefer_running(stale* found, std::int32_t n, std::int64_t now) {
 void rob_the_blocked(const stale* found, std::int32_t n, std::int64_t now) {
   for (std::int32_t i = 0; i < n; ++i) {
     const stale& s = found[i];
-    if (s.mp->border.outside() && judge(s, now) == verdict::blocks) {
+    if (s.mp->border.outside() && judge(s, now, /*hurry=*/false) == verdict::blocks) {
       static_cast<void>(rob(s.pp, s.mp, s.tick, 0, false));
     }
   }
@@ -283,7 +297,7 @@ std::int64_t retake(std::int64_t now) noexcept {
       calm = false;
       continue;
     }
-    const verdict v = judge(found[i], now);
+    const verdict v = judge(found[i], now, /*hurry=*/true);
     calm &= v == verdict::computes;
     switch (v) {
       case verdict::unknown: break;

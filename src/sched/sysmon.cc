@@ -69,8 +69,7 @@ bool sleep_deep(std::int64_t until) {
   if (until == kNever) {
     sysmon_rest.sleep();
   } else {
-    const std::int64_t now = nanotime();
-    sysmon_rest.sleep_until(std::max(until, now + 1), now);
+    sysmon_rest.sleep_until(until);
   }
   sysmon_rest.end();
   return true;
@@ -82,7 +81,7 @@ void sleep_until_work(std::int64_t ns) {
   if (!somebody_waits(now)) {
     // One that was started meanwhile, but not before it would have been looked at again.
     const std::int64_t timer = std::max(earliest_timer(), now + kShort);
-    sysmon_rest.sleep_until(std::min(now + ns, timer), now);
+    sysmon_rest.sleep_until(std::min(now + ns, timer));
   }
   sysmon_rest.end();
 }

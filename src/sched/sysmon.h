@@ -45,6 +45,7 @@ extern constinit long_sleep sysmon_rest;
 inline void wake_sysmon() noexcept {}
 inline void wake_sysmon_for_work() noexcept {}
 inline void wake_sysmon_for_timer(std::int64_t) noexcept {}
+inline bool sysmon_sleeps() noexcept { return false; }
 #else
 inline void wake_sysmon() noexcept { sysmon_rest.wake(); }
 // After a full fence. Where a P is idle somebody else sees to it.
@@ -53,6 +54,7 @@ inline void wake_sysmon_for_work() noexcept {
     wake_sysmon();
   }
 }
+inline bool sysmon_sleeps() noexcept { return sysmon_rest.asleep(); }
 // No P is idle, and a timer that is due at `when` was started. After a full fence, or it may be late by 10 ms.
 inline void wake_sysmon_for_timer(std::int64_t when) noexcept {
   if (!sysmon_rest.looks_before(time_after(when, kTimerGrace))) [[unlikely]] {

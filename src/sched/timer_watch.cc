@@ -245,11 +245,13 @@ bool stop_watching_timers(M* mp) {
 
 void find_timer_watcher() {
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in watch_timers()
-  const std::int64_t first = earliest(wake_time);
   if (sched.idle.idle() == 0) {
-    wake_sysmon_for_timer(first);
+    if (sysmon_sleeps()) {
+      wake_sysmon_for_timer(earliest(wake_time));
+    }
     return;
   }
+  const std::int64_t first = earliest(wake_time);
   const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {
     return;

@@ -123,6 +123,38 @@ TEST_P(Blocking, InABareSystemCall) {
       [&] { p.write_one(); });
 }
 
+// One computes where nobody may stop it, another one has just begun to block: the third gets the second one's P.
+TEST_P(Blocking, BesideOneWhoCannotBeStopped) {
+  if (procs() != 2) return;
+  for (int i = 0; i < weft::test::scaled(20, 3); ++i) {
+    pipe_ends p;
+    std::atomic<bool> computes{false}, blocks{false}, ran{false};
+    run([&] {
+      weft::wait_group ended;
+      ended.go([&] {
+        const weft::no_preempt scope;
+        computes = true;
+        EXPECT_TRUE(weft::test::eventually_hogging([&] { return ran.load(); }));
+      });
+      const auto begun = std::chrono::steady_clock::now();
+      while (!computes || std::chrono::steady_clock::now() - begun < 3ms) weft::gosched();
+      std::thread outsider([&] {
+        while (!blocks) sched_yield();
+        weft::go([&] {
+          ran = true;
+          p.write_one();
+        });
+      });
+      ended.go([&] {
+        blocks = true;
+        p.read_one();
+      });
+      ended.wait();
+      outsider.join();
+    });
+  }
+}
+
 TEST_P(Blocking, SleepsLastAsLongAsTheyShould) {
   run([&] {
     weft::wait_group ended;

@@ -50,7 +50,7 @@ void starter(world& w) {
   auto* t = w.make<timers>();
   w.thread("sysmon", [t] {
     t->rest.begin();
-    t->rest.sleep_until(5, 4);
+    t->rest.sleep_until(5);
     t->rest.end();
     t->look_and_sleep();
   });
