@@ -136,12 +136,15 @@ class timer_wheel {
     if (next < now_ || level_of(next) != 0) {
       return 0;
     }
+    const std::int64_t first = next >> BaseBits;
+    const std::int64_t ring_ends = (now_ >> BaseBits) + kSlots - 1, time_ends = kNever >> BaseBits;
+    std::int64_t last = first + slots - 1;
+    last = last < ring_ends ? last : ring_ends;
+    last = last < time_ends ? last : time_ends;
+    *end = (last << BaseBits) | ((std::int64_t{1} << BaseBits) - 1);
     unsigned n = 0;
-    const auto first = static_cast<unsigned>(next >> BaseBits);
-    *end = next | ((std::int64_t{1} << BaseBits) - 1);
-    *end += std::int64_t{slots - 1} << BaseBits;
-    for (unsigned i = 0; i < slots; ++i) {
-      const slot& s = slots_[0][(first + i) & (kSlots - 1)];
+    for (std::int64_t i = first; i <= last; ++i) {
+      const slot& s = slots_[0][static_cast<unsigned>(i) & (kSlots - 1)];
       for (const timer_event* e = s.first; e != nullptr; e = e->next) {
         if (++n == limit) {
           return n;
