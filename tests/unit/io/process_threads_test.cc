@@ -11,6 +11,8 @@
 #include <weft/process.h>
 #include <weft/wait_group.h>
 
+#include "gmp/inside.h"
+#include "gmp/sched.h"
 #include "os/test_hooks.h"
 #include "support/fixture.h"
 #include "support/threads.h"
@@ -22,6 +24,12 @@ using weft::test::eventually;
 using weft::test::own_threads;
 
 constexpr int kPrograms = 50;
+
+bool all_others_are_idle() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.m_count - weft::rt::sched.idle_m_count <= 1;
+}
 
 // Nobody takes Ps from those whom the machine pauses: every thread that is made, somebody has asked for.
 class ProcessThreads : public weft::test::over_procs {
@@ -65,8 +73,10 @@ TEST_P(ProcessThreads, NobodysThreadWaits) {
   ::close(static_cast<int>(pidfd));
   run([&] {
     const int before = own_threads();
-    // As in ring_threads_test.cc.
-    while_waiting([&] { EXPECT_LE(own_threads(), std::max(before, 2 * procs() + 4)); });
+    while_waiting([&] {
+      EXPECT_LE(own_threads(), std::max(before, 2 * procs() + 4));  // as in ring_threads_test.cc
+      EXPECT_TRUE(eventually(all_others_are_idle));
+    });
     // They would have been seen.
     test_hooks.deny_pidfd.set(1);
     while_waiting([&] { EXPECT_TRUE(eventually([] { return own_threads() >= kPrograms; })); });
