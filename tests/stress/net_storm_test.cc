@@ -4,6 +4,8 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
@@ -14,6 +16,7 @@
 #include "os/test_hooks.h"
 #include "support/sockets.h"
 #include "support/storm.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -173,7 +176,49 @@ TEST_P(NetStorm, SystemCallsFail) {
   });
 }
 
-// X13: a close while everybody is blocked, and the numbers are used again at once.
+// X13: ten thousand readers, each blocked at a descriptor of its own, all of which are closed; the numbers are used again
+// at once.
+TEST_P(NetStorm, TenThousandReadersAreClosed) {
+  const std::size_t readers = weft::test::scaled<std::size_t>(10'000, 500);
+  if (!weft::test::raise_descriptors(readers + 200)) {
+    GTEST_SKIP() << "needs " << readers + 200 << " descriptors (ulimit -n)";
+  }
+  run([&] {
+    std::vector<net::udp_conn> all;
+    for (std::size_t i = 0; i < readers; ++i) {
+      const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+      ASSERT_GE(fd, 0);
+      all.push_back(net::udp_conn::adopt(fd));
+    }
+    const std::uint64_t others = weft::test::waiting_goroutines();
+    std::atomic<std::size_t> closed{0};
+    weft::wait_group wg;
+    for (auto& c : all) {
+      wg.go([&] {
+        char buffer[1];
+        std::error_code ec;
+        c.read_some(buffer, ec);
+        closed += ec == weft::errc::closed ? 1 : 0;
+      });
+    }
+    EXPECT_TRUE(weft::test::eventually(
+        [&] { return weft::test::waiting_goroutines() >= others + readers; }));
+    for (auto& c : all) {
+      c.close();
+      int ends[2];  // one has the number that was just given back
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      net::unix_conn a = net::unix_conn::adopt(ends[0]), b = net::unix_conn::adopt(ends[1]);
+      a.write_all("x");
+      char buffer[1];
+      EXPECT_EQ(b.read_some(buffer), 1u);
+      EXPECT_EQ(buffer[0], 'x');
+    }
+    wg.wait();
+    EXPECT_EQ(closed, readers);
+  });
+}
+
+// … and connections, while they are being blocked at.
 TEST_P(NetStorm, AllAreClosedAtOnce) {
   const std::size_t pairs = weft::test::scaled<std::size_t>(200, 20);
   while (blowing()) {
