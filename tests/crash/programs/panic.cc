@@ -226,8 +226,9 @@ namespace {
 std::atomic<bool> slow_to_leave{false};
 std::atomic<bool> panics_in_exit{false};
 
-// Not a static's initialiser: the runtime asks the kernel before those have run.
-long libc_syscall(long number, const long (&w)[6]) {
+// Not a static's initialiser: the runtime asks the kernel before those have run. Not instrumented: in a handler, frames of
+// several goroutines lie on the same stack, one after the other.
+__attribute__((no_sanitize("thread"))) long libc_syscall(long number, const long (&w)[6]) {
   using function = long (*)(long, ...);
   static std::atomic<function> found{nullptr};
   if (found == nullptr) found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "syscall"));
@@ -237,7 +238,8 @@ long libc_syscall(long number, const long (&w)[6]) {
 
 // libc's, but the reporter's last step may take a while, and exit() stops nobody before a panic has begun. Reads more words than most callers pass, as
 // libc's does; one of them is on the caller's stack.
-extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
+extern "C" __attribute__((no_sanitize("address"), no_sanitize("thread"))) long syscall(
+    long number, ...) noexcept {
   va_list list;
   va_start(list, number);
   long words[6];
