@@ -15,6 +15,8 @@
 // of the ABI (section 2.2.2) and the same in libstdc++ and libc++abi; 32-bit ARM alone differs.
 #pragma once
 
+#include <cstdint>
+
 namespace weft::rt {
 
 /// Mirrors abi::__cxa_eh_globals.
@@ -22,19 +24,22 @@ struct eh_state {
   void* caught = nullptr;  ///< innermost exception being handled
   unsigned uncaught = 0;   ///< thrown, not yet caught
 
-  bool any() const noexcept { return caught != nullptr || uncaught != 0; }
+  /// One test instead of two: every switch asks.
+  bool any() const noexcept { return (reinterpret_cast<std::uintptr_t>(caught) | uncaught) != 0; }
 };
 
 /// The calling thread's block. Must be called on the thread, not before it can run user code.
 /// Ensures: the block exists from here on, so that using it allocates nothing.
 eh_state* thread_eh_state() noexcept;
 
-/// Before a goroutine leaves the thread that owns `block`. keeps E1
-inline void eh_leave(eh_state* block, eh_state& goroutine) noexcept {
-  if (block->any()) [[unlikely]] {
-    goroutine = *block;
-    *block = {};
+/// Before a goroutine leaves the thread that owns `block`. True: there was something to keep. keeps E1
+inline bool eh_leave(eh_state* block, eh_state& goroutine) noexcept {
+  if (!block->any()) [[likely]] {
+    return false;
   }
+  goroutine = *block;
+  *block = {};
+  return true;
 }
 
 /// After a goroutine came to the thread that owns `block`. Requires: the block is zero. keeps E1

@@ -4,9 +4,14 @@
 // of them must cost a page each, must be guarded, and must not use up vm.max_map_count. Starting a
 // goroutine must not call the kernel, as a rule.
 //
-// Protocol. A standard stack is a slot of kStackStride bytes in a large mapping (a chunk):
+// Protocol. A standard stack is a slot of stack_stride() bytes in a large mapping (a chunk):
 //
-//     slot: │ guard (16 KiB, faults) │ lo …   usable   … hi │
+//     slot: │ a page │ guard (16 KiB) │ lo …   usable   … hi │
+//           │    both of them fault   │
+//
+// The odd page keeps the tops of stacks from lying a power of two apart. They would all meet in a few
+// sets of the processor's table of translations: over a thousand goroutines every switch would miss it
+// (28 against 22 ns), and a million would begin a fifth slower.
 //
 // Slots are carved from the newest chunk in address order and guarded in batches that double (8, 16 …
 // 512), so that a program with three goroutines installs eight guards and not 256. Stacks given back
@@ -34,6 +39,7 @@
 #include "base/annotations.h"
 #include "base/lock.h"
 #include "fiber/guard.h"
+#include "os/memory.h"
 
 namespace weft::rt {
 
@@ -47,15 +53,18 @@ struct stack {
   std::size_t size() const noexcept { return static_cast<std::size_t>(hi - lo); }
 };
 
-inline constexpr std::size_t kStackStride = 256 * 1024;  ///< of a standard stack, with its guard
+inline constexpr std::size_t kStackReserve = 256 * 1024;  ///< a standard stack and its guard
+
+/// From one standard stack to the next.
+inline std::size_t stack_stride() noexcept { return kStackReserve + page_size(); }
 
 /// Where a goroutine's first frame goes: hi, less 0 … 15 cache lines by a hash of the address.
-/// Stacks lie a power of two apart; without this the tops of all of them would meet in one set of
-/// the cache. Stays in the top page, so that a small goroutine still costs one.
+/// Stacks lie pages apart; without this the tops of all of them would meet in one set of the cache.
+/// Stays in the top page, so that a small goroutine still costs one.
 inline void* coloured_top(const stack& s) noexcept {
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio: spreads neighbours
-  const auto slot = reinterpret_cast<std::uintptr_t>(s.hi) / kStackStride;
-  const std::uint64_t colour = (slot * kGolden) >> 60;
+  const auto page = reinterpret_cast<std::uintptr_t>(s.hi) / 4096;
+  const std::uint64_t colour = (page * kGolden) >> 60;
   return s.hi - colour * 64;
 }
 

@@ -26,10 +26,10 @@ constexpr std::size_t kPopulateFrom = 64;  // first pages come in bulk once ther
 constexpr std::size_t kCanaryWords = 8;
 constexpr std::uintptr_t kMethodMask = 3;
 
-std::size_t guard_bytes() noexcept { return round_to_pages(kGuardBytes); }
+std::size_t guard_bytes() noexcept { return round_to_pages(kGuardBytes) + page_size(); }
 
 stack standard_stack(std::byte* slot, guard_method guard) noexcept {
-  return {slot + guard_bytes(), slot + kStackStride, guard};
+  return {slot + guard_bytes(), slot + stack_stride(), guard};
 }
 
 std::uintptr_t encode(const stack& s) noexcept {
@@ -38,7 +38,7 @@ std::uintptr_t encode(const stack& s) noexcept {
 
 stack decode(std::uintptr_t entry) noexcept {
   auto* hi = reinterpret_cast<std::byte*>(entry & ~kMethodMask);
-  return standard_stack(hi - kStackStride, static_cast<guard_method>(entry & kMethodMask));
+  return standard_stack(hi - stack_stride(), static_cast<guard_method>(entry & kMethodMask));
 }
 
 std::uintptr_t* canary_of(const stack& s) noexcept {
@@ -63,7 +63,7 @@ void* reserve_for_stacks(std::size_t bytes) noexcept {
 
 /// The memory of an idle stack, the canary's page included.
 bool drop_pages(const stack& s) noexcept {
-  std::byte* from = s.guard == guard_method::none ? s.hi - kStackStride : s.lo;
+  std::byte* from = s.guard == guard_method::none ? s.hi - stack_stride() : s.lo;
   return decommit(from, static_cast<std::size_t>(s.hi - from));
 }
 
@@ -132,15 +132,15 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
     fresh = carve_locked();
   }
   if (fresh.count == 0) return 0;
-  const guard_result result = guards_.guard(fresh.first, kStackStride, guard_bytes(), fresh.count);
+  const guard_result result = guards_.guard(fresh.first, stack_stride(), guard_bytes(), fresh.count);
   for (std::size_t i = 0; i < fresh.count && on_valgrind(); ++i) {
-    std::byte* const slot = fresh.first + i * kStackStride;
-    tell_valgrind_of_stack(slot, slot + kStackStride);
+    std::byte* const slot = fresh.first + i * stack_stride();
+    tell_valgrind_of_stack(slot, slot + stack_stride());
   }
 
   const std::size_t got = std::min(n, fresh.count);
   for (std::size_t i = 0; i < got; ++i) {
-    out[i] = standard_stack(fresh.first + i * kStackStride, result.method_of(i));
+    out[i] = standard_stack(fresh.first + i * stack_stride(), result.method_of(i));
   }
   scoped_lock hold(lock_);
   stats_.live += got;
@@ -149,7 +149,7 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
   stats_.unguarded += fresh.count - result.installed - result.protected_;
   for (std::size_t i = fresh.count; i > got; --i) {  // the lowest address on top: next to be taken
     const bool all_clean = clean_ == idle_count_;
-    put_idle_locked(standard_stack(fresh.first + (i - 1) * kStackStride, result.method_of(i - 1)));
+    put_idle_locked(standard_stack(fresh.first + (i - 1) * stack_stride(), result.method_of(i - 1)));
     if (all_clean) clean_ = idle_count_;
   }
   errno = caller_errno;
@@ -162,9 +162,9 @@ stack_pool::carving stack_pool::carve_locked() noexcept {
   const std::size_t want = std::clamp(carved_, kMinBatch, kMaxBatch);
   if (!make_room_locked(carved_ + want)) return {};
   if (next_ == end_ && !map_chunk_locked()) return {};
-  const std::size_t count = std::min(want, static_cast<std::size_t>(end_ - next_) / kStackStride);
+  const std::size_t count = std::min(want, static_cast<std::size_t>(end_ - next_) / stack_stride());
   const carving result{next_, count};
-  next_ += count * kStackStride;
+  next_ += count * stack_stride();
   carved_ += count;
   return result;
 }
@@ -172,10 +172,10 @@ stack_pool::carving stack_pool::carve_locked() noexcept {
 /// Maps the next chunk, a smaller one if address space is scarce. False, with errno: none at all.
 bool stack_pool::map_chunk_locked() noexcept {
   for (std::size_t slots = std::clamp(carved_, kMinChunk, kMaxChunk); slots != 0; slots /= 4) {
-    void* start = reserve_for_stacks(slots * kStackStride);
+    void* start = reserve_for_stacks(slots * stack_stride());
     if (start == nullptr) continue;
     next_ = static_cast<std::byte*>(start);
-    end_ = next_ + slots * kStackStride;
+    end_ = next_ + slots * stack_stride();
     ++stats_.chunks;
     return true;
   }

@@ -34,7 +34,7 @@ struct alignas(64) G {
   static constexpr std::uintptr_t kLimitedWait = 1;
 
   // -- first line: every switch. Owned by whoever owns the stack (status.h), but for status.
-  context ctx;             // saved while not running
+  context ctx;             // saved while not running; null: it has no stack yet
   M* m = nullptr;          // runs it; null unless running
   G* schedlink = nullptr;  // link of the one list it is on [RQ-11]
   atomic<g_status> status{g_status::idle};
@@ -49,9 +49,10 @@ struct alignas(64) G {
   M* locked_m = nullptr;            // runs on this M only
   std::uint32_t closure_align = 0;  // of a closure on the heap, otherwise 0
   wait_reason reason = wait_reason::none;
-  bool joinable = false;      // a thread handle refers to it: not recycled before the join
-  bool custom_stack = false;  // stack_size counts
-  bool has_exit_hooks = false;
+  bool joinable = false;          // a thread handle refers to it: not recycled before the join
+  bool custom_stack : 1 = false;  // stack_size counts
+  bool has_exit_hooks : 1 = false;
+  bool carries = false;  // what it takes up when it runs again: `eh`, or a wait that is measured
 
   // -- second line: the callable, if it fits
   alignas(64) std::byte inline_closure[kInlineClosure];

@@ -188,11 +188,16 @@ class run_queue {
     return n;
   }
 
-  // The i-th oldest of the ring, or null: a hint (a thief may have it already), for prefetching.
-  T* peek(std::uint32_t i) const {
+  // The two oldest of the ring, or null: hints (a thief may have them already), for prefetching.
+  struct pair_of_hints {
+    T *first, *second;
+  };
+  pair_of_hints peek_two() const {
     // order: RQ4 relaxed: a hint
     const std::uint32_t h = position(head_.load(WEFT_ORDER(RQ4, relaxed)));
-    return i < own_tail() - h ? ring_[(h + i) % Capacity].get() : nullptr;
+    const std::uint32_t n = own_tail() - h;
+    if (n == 0) return {nullptr, nullptr};
+    return {ring_[h % Capacity].get(), n == 1 ? nullptr : ring_[(h + 1) % Capacity].get()};
   }
 
   // Requires: the world is stopped. lone: no other P exists, so nobody steals.
@@ -269,9 +274,8 @@ class run_queue {
  private:
   static constexpr std::uint64_t kVersion = std::uint64_t{1} << 32;
   static constexpr std::uint32_t position(std::uint64_t h) { return static_cast<std::uint32_t>(h); }
-  static constexpr std::uint64_t advanced(std::uint64_t h, std::uint32_t n) {
-    return (h & ~(kVersion - 1)) | (position(h) + n);
-  }
+  // A position that wraps raises the version, which does no harm.
+  static constexpr std::uint64_t advanced(std::uint64_t h, std::uint32_t n) { return h + n; }
 
   std::uint32_t acquire_head() const {
     // order: RQ2 acquire: thieves have read the slots below it; pairs with take_from()

@@ -18,6 +18,7 @@ namespace weft::rt {
 std::uint64_t scheduling_seed() noexcept;
 
 #ifdef WEFT_CHAOS
+inline constexpr bool chaos_build = true;
 inline bool chaos_coin(M* mp) { return (mp->random.next32() & 1) != 0; }
 inline bool chaos_seldom(M* mp) { return mp->random.next32() % 8 == 0; }
 // Perhaps the thread gives way: a window that is open for nanoseconds stays open.
@@ -28,6 +29,7 @@ inline std::int64_t chaos_nap(M* mp) {
   return chaos_coin(mp) ? kShortest << (mp->random.next32() % 10) : 0;
 }
 #else
+inline constexpr bool chaos_build = false;
 constexpr bool chaos_coin(M*) { return false; }
 constexpr bool chaos_seldom(M*) { return false; }
 constexpr void chaos_pause(M*) {}

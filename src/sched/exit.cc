@@ -83,6 +83,7 @@ void bury(M* mp, G* gp) {
   mp->left_stack = gp->stk;
   mp->left_stack_standard = !gp->custom_stack;
   gp->stk = {};
+  gp->ctx = {};
   announce_end(mp, mp->p, gp);
 }
 
@@ -92,6 +93,7 @@ void bury(M* mp, G* gp) {
   check_overflow(lender->stk);  // borrowed as well: its own end will tell
   end_on(mp, gp);
   gp->stk = {};
+  gp->ctx = {};
   lender->transition<g_status::waiting, g_status::runnable>();
   if (mp->leaves_loop) [[unlikely]] {  // its thread ends with it: the lender goes on elsewhere
     mp->left = lender;
@@ -111,6 +113,7 @@ bool take_over_stack(M* mp, G* next, bool inherit_time) {
     return false;  // under TSan stacks rest before they are used again: cached_stack()
   }
   next->stk = mp->left_stack;
+  next->ctx.sp = next->stk.hi;  // it runs already; what counts is that it has a stack
   mp->left_tools.detach();
   next->tools.attach(next->stk.lo, next->stk.hi);
   default_fp_control();
@@ -197,7 +200,7 @@ WEFT_NO_TSAN G* current_goroutine() noexcept {
 WEFT_NO_TSAN WEFT_NO_ASAN departure goroutine_main(void* transfer) {
   M* mp = static_cast<M*>(transfer);
   mp->curg->tools.arrive();
-  complete_switch(mp);
+  complete_switch(mp, leaving::parked);
   for (;;) {
     mp->border.set_depth(1);
     G* gp = mp->curg;

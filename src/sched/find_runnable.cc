@@ -78,6 +78,12 @@ G* from_others(M* mp) {
 
 }  // namespace
 
+G* take_global(bool* inherit) {
+  *inherit = false;
+  const scoped_lock held(sched.lock);
+  return sched.runq.has_frozen() ? nullptr : sched.runq.pop_free();
+}
+
 G* global_batch_get(P* pp) {
   const auto procs = static_cast<std::uint32_t>(sched.proc_count());
   std::uint32_t n = global_batch(sched.runq.size(), procs, kRunQueueSize);

@@ -54,13 +54,13 @@ namespace {
 constexpr bool kPossible = !WEFT_TSAN;
 // IP2. (With pages of 64 KiB guards are larger, stacks never have that much, and nothing runs in place.)
 constexpr std::ptrdiff_t kMostUsed = 16 * 1024;
-constexpr std::ptrdiff_t kRoom = kStackStride - kGuardBytes - kMostUsed;
+constexpr std::ptrdiff_t kRoom = kStackReserve - kGuardBytes - kMostUsed;
 // What lies below this frame when the switch has saved it: a return address and the registers.
 constexpr std::ptrdiff_t kSwitchFrame = 512;
 
 // IP3: the slice is over. A child in place is two switches, so that the counter may step over the end of
 // the slice; it is put there, for take_local() and global_is_due() to see.
-bool slice_is_over(P* pp) {
+bool slice_ends_here(P* pp) {
   // order: SW0 relaxed, the owner's own counter
   const std::uint32_t n = pp->switches.load(WEFT_ORDER(SW0, relaxed));
   if (n % kLongestSlice != 0 && n % kLongestSlice < kLongestSlice - 2) [[likely]] {
@@ -76,7 +76,7 @@ bool slice_is_over(P* pp) {
 bool suits(const M* mp, P* pp, const G* gp, const std::byte* sp) {
   // order: AT1 relaxed; a stop request is acted upon under sched.lock
   return pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0 && mp->locked_g == nullptr &&
-         sp - gp->stk.lo >= kRoom && !slice_is_over(pp) && !timers_want_a_look(pp) &&
+         sp - gp->stk.lo >= kRoom && !slice_ends_here(pp) && !timers_want_a_look(pp) &&
          !process_is_exiting() && debug_vars.stackusage == 0;
 }
 

@@ -121,7 +121,7 @@ void gosched() {
   }
   gp->transition<g_status::running, g_status::runnable>();
   leave_stack(mp, gp, leaving::yielded);
-  mp = next != nullptr ? switch_to(mp, gp, next, inherit) : switch_to_g0(mp, gp);
+  mp = next != nullptr ? switch_to(mp, gp, next, inherit, leaving::yielded) : switch_to_g0(mp, gp);
   leave_runtime(mp, "FIBER");
 }
 

@@ -26,34 +26,20 @@ bool overflow(P* pp, G* gp) {
   return true;
 }
 
-// Chaos: now and then the oldest goes to the end. The ring may look empty meanwhile, but whoever puts
-// something into it wakes somebody anyway. keeps I1
-G* shuffled(M* mp, P* pp, G* gp) {
+}  // namespace
+
+void queue_put_full(P* pp, G* gp) {
+  while (!overflow(pp, gp) && !pp->runq.push(gp)) {
+  }
+}
+
+G* queue_shuffled(M* mp, P* pp, G* gp) {
   G* oldest = chaos_seldom(mp) ? pp->runq.pop() : nullptr;
   if (oldest == nullptr) {
     return gp;
   }
   WEFT_CHECK(pp->runq.push(gp), "the owner found no room where it had just made some");
   return oldest;
-}
-
-}  // namespace
-
-bool queue_put(M* mp, P* pp, G* gp, bool next) {
-  WEFT_DCHECK(gp->in(g_status::runnable), "queue_put of a goroutine that is not runnable");
-  if (next && !chaos_coin(mp)) {
-    gp = pp->runq.put_next(gp);
-    if (gp == nullptr) {
-      return true;
-    }
-  }
-  gp = shuffled(mp, pp, gp);
-  while (!pp->runq.push(gp)) [[unlikely]] {
-      if (overflow(pp, gp)) {
-        break;
-      }
-    }
-  return false;
 }
 
 }  // namespace weft::rt

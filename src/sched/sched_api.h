@@ -10,6 +10,7 @@
 
 #include "gmp/sched.h"
 #include "os/clock.h"
+#include "sched/chaos.h"
 #include "sched/section.h"
 #include "sched/sysmon.h"
 #include "sched/timers.h"
@@ -37,17 +38,39 @@ template <std::uint32_t OneIn>
 }
 
 // queue.cc -------------------------------------------------------------------------------------
+// The ring was full when somebody wanted to append gp.
+void queue_put_full(P* pp, G* gp);
+// Chaos: now and then the oldest goes to the end, and gp in its place. The ring may look empty meanwhile, but
+// whoever puts something into it wakes somebody anyway. keeps I1
+G* queue_shuffled(M* mp, P* pp, G* gp);
 // Puts a runnable G on pp, as its next one or at the tail; overflow goes to the global queue.
 // Requires: the caller owns pp.
 // True: it is next, and displaced nobody.
-bool queue_put(M* mp, P* pp, G* gp, bool next);
+[[gnu::always_inline]] inline bool queue_put(M* mp, P* pp, G* gp, bool next) {
+  WEFT_DCHECK(gp->in(g_status::runnable), "queue_put of a goroutine that is not runnable");
+  if (next && !chaos_coin(mp)) {
+    gp = pp->runq.put_next(gp);
+    if (gp == nullptr) {
+      return true;
+    }
+  }
+  if (chaos_build) {
+    gp = queue_shuffled(mp, pp, gp);
+  }
+  if (!pp->runq.push(gp)) [[unlikely]] {
+    queue_put_full(pp, gp);
+  }
+  return false;
+}
 
 // The next one on pp: runnext, in the same time slice, or the oldest of the ring. Two goroutines that
 // hand over to each other are one slice that never ends, and would starve everybody else here; so
 // every kLongestSlice switches the ring goes first and a new slice begins.
-[[gnu::always_inline]] inline G* take_local(P* pp, bool* inherit) {
+[[gnu::always_inline]] inline bool slice_is_over(const P* pp) {
   // order: SW0 relaxed, the owner's own counter
-  const bool slice_over = pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kLongestSlice == 0;
+  return pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kLongestSlice == 0;
+}
+[[gnu::always_inline]] inline G* take_local(P* pp, bool slice_over, bool* inherit) {
   G* gp = slice_over ? nullptr : pp->runq.pop_next();
   *inherit = gp != nullptr;
   if (gp == nullptr) {
@@ -55,6 +78,7 @@ bool queue_put(M* mp, P* pp, G* gp, bool next);
   }
   return gp != nullptr ? gp : pp->runq.pop_next();
 }
+inline G* take_local(P* pp, bool* inherit) { return take_local(pp, slice_is_over(pp), inherit); }
 
 // How long goroutines are runnable before they run, by a sample, so that only one in 256 slices reads the
 // clock. Of one that is measured, `waiting_since` is minus the time at which it became runnable; of all
@@ -66,6 +90,7 @@ inline void sample_running(P*, G*) {}
 [[gnu::always_inline]] inline void sample_runnable(const P* pp, G* gp) {
   if (is_sampled<256>(pp)) [[unlikely]] {
     gp->waiting_since = -nanotime();
+    gp->carries = true;
   }
 }
 [[gnu::always_inline]] inline void sample_running(P* pp, G* gp) {
@@ -81,8 +106,10 @@ inline void sample_running(P*, G*) {}
 // that was locked to it by the user, or for which the thread was lent (lock_main_thread); or it was idle for
 // long, and is dismissed (reap.cc).
 void schedule(M* mp);
-// What the goroutine that has just left wants done; first thing on its successor's stack.
-void complete_switch(M* mp);
+// Gives gp back what it carries.
+void take_up(M* mp, P* pp, G* gp);
+// A park whose commit refused: what it waited for has happened, so it is runnable at once. [PK-1]
+void unpark(M* mp, G* gp);
 
 // find_runnable.cc -----------------------------------------------------------------------------
 struct found {
@@ -91,6 +118,8 @@ struct found {
 };
 // Blocks until there is something to run; nothing if mp is dismissed. Runs on: g0. Blocks: M.
 found find_runnable(M* mp);
+// The oldest of the global queue that any M may run. Null: there is none, or others wait there, too, and g0 decides.
+G* take_global(bool* inherit);
 // The part that may run on a goroutine's stack: local work only, null if g0 must decide.
 inline G* pick_local(M* mp, P* pp, bool* inherit);
 

@@ -9,41 +9,16 @@
 
 namespace weft::rt {
 
-namespace {
-
-// A park whose commit refused: what it waited for has happened, so it is runnable at once. [PK-1]
 void unpark(M* mp, G* gp) {
   gp->transition<g_status::waiting, g_status::runnable>();
   queue_put(mp, mp->p, gp, /*next=*/true);
   wake_p(mp->p);
 }
 
-}  // namespace
-
-void complete_switch(M* mp) {
-  const leaving wants = mp->left_wants;
-  G* gp = mp->left;
-  mp->left_wants = leaving::nothing;
-  chaos_pause(mp);
-  switch (wants) {
-    case leaving::nothing: return;
-    case leaving::yielded:
-      queue_put(mp, mp->p, gp, /*next=*/false);
-      // Between the successor's leaving the queue and this push it may have looked empty to an M on
-      // its way to sleep; so this is new work. keeps I1
-      wake_p(mp->p);
-      return;
-    case leaving::parked:
-      // From a successful commit on, gp belongs to its waker and may run, or be gone. [PK-2]
-      if (!mp->commit(mp->commit_waiter, mp->commit_arg)) {
-        unpark(mp, gp);
-      }
-      return;
-    case leaving::exited:
-      mp->left_tools.detach();
-      stack_give(mp->p, mp->left_stack, mp->left_stack_standard);
-      return;
-  }
+void take_up(M* mp, P* pp, G* gp) {
+  gp->carries = false;
+  sample_running(pp, gp);
+  eh_enter(mp->eh_globals, gp->eh);
 }
 
 namespace {
@@ -103,7 +78,7 @@ G* next_goroutine(M* mp, bool* inherit_time) {
 WEFT_NO_TSAN void schedule(M* mp) {
   tsan_ignore_begin();  // as after a switch from a goroutine: section.h
   for (;;) {
-    complete_switch(mp);
+    complete_switch(mp, leaving::parked);
     tsan_ignore_end();
     if (mp->leaves_loop && mp->locked_g == nullptr) {
       return;

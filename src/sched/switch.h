@@ -48,10 +48,12 @@ inline void count_switch(P* pp) {
 // Marks gp as the one that runs on mp. [L-3]
 [[gnu::always_inline]] inline void take_over(M* mp, G* gp, bool inherit_time) {
   P* pp = mp->p;
-  if (!gp->stk) [[unlikely]] {
+  if (gp->ctx.sp == nullptr) [[unlikely]] {
     bind_stack(pp, gp);
   }
-  sample_running(pp, gp);
+  if (gp->carries) [[unlikely]] {
+    take_up(mp, pp, gp);
+  }
   gp->transition<g_status::runnable, g_status::running>();
   gp->m = mp;
   mp->curg = gp;
@@ -59,7 +61,6 @@ inline void count_switch(P* pp) {
     begin_slice(mp, pp);
   }
   count_switch(pp);
-  eh_enter(mp->eh_globals, gp->eh);
 }
 
 [[gnu::always_inline]] inline void leave_stack(M* mp, G* gp, leaving wants) {
@@ -70,25 +71,63 @@ inline void count_switch(P* pp) {
   }
   gp->m = nullptr;
   gp->saved_errno = *mp->errno_location;
-  eh_leave(mp->eh_globals, gp->eh);
+  if (eh_leave(mp->eh_globals, gp->eh)) [[unlikely]] {
+    gp->carries = true;
+  }
+}
+
+[[gnu::always_inline]] inline void queue_yielded(M* mp, G* gp) {
+  queue_put(mp, mp->p, gp, /*next=*/false);
+  // Between the successor's leaving the queue and this push it may have looked empty to an M on
+  // its way to sleep; so this is new work. keeps I1
+  wake_p(mp->p);
+}
+
+// What the goroutine that has just left wants done; first thing on its successor's stack. likely: who yields
+// mostly comes back when another one yields, and so on.
+[[gnu::always_inline]] inline void complete_switch(M* mp, leaving likely) {
+  const leaving wants = mp->left_wants;
+  G* gp = mp->left;
+  mp->left_wants = leaving::nothing;
+  chaos_pause(mp);
+  if (likely == leaving::yielded && wants == leaving::yielded) [[likely]] {
+    queue_yielded(mp, gp);
+    return;
+  }
+  switch (wants) {
+    case leaving::nothing: return;
+    case leaving::yielded: queue_yielded(mp, gp); return;
+    case leaving::parked:
+      // From a successful commit on, gp belongs to its waker and may run, or be gone. [PK-2]
+      if (!mp->commit(mp->commit_waiter, mp->commit_arg)) [[unlikely]] {
+        unpark(mp, gp);
+      }
+      return;
+    case leaving::exited:
+      mp->left_tools.detach();
+      stack_give(mp->p, mp->left_stack, mp->left_stack_standard);
+      return;
+  }
 }
 
 // Back on gp's stack, on whichever M that is now. Returns that M.
-[[gnu::always_inline]] inline M* arrive(void* transfer, G* gp, std::uint32_t depth) {
+[[gnu::always_inline]] inline M* arrive(void* transfer, G* gp, std::uint32_t depth,
+                                         leaving likely = leaving::parked) {
   M* mp = static_cast<M*>(transfer);
   gp->tools.arrive();
   mp->border.set_depth(depth);
-  complete_switch(mp);
+  complete_switch(mp, likely);
   *mp->errno_location = gp->saved_errno;
   return mp;
 }
 
 // From a running goroutine straight to the next one. Returns when gp runs again.
-[[gnu::always_inline]] inline M* switch_to(M* mp, G* gp, G* next, bool inherit_time) {
+[[gnu::always_inline]] inline M* switch_to(M* mp, G* gp, G* next, bool inherit_time,
+                                            leaving likely = leaving::parked) {
   const std::uint32_t depth = mp->border.depth();
   take_over(mp, next, inherit_time);
   gp->tools.leave(next->tools);
-  return arrive(weft_switch(&gp->ctx, &next->ctx, mp, goroutine_main), gp, depth);
+  return arrive(weft_switch(&gp->ctx, &next->ctx, mp, goroutine_main), gp, depth, likely);
 }
 
 // From a running goroutine to its M's scheduler. Returns when gp runs again.
@@ -106,12 +145,16 @@ inline bool nobody_waits_for(P* pp) {
          pp->attention.load(WEFT_ORDER(AT1, relaxed)) == 0;
 }
 
+// Some things are due every so many switches only, all of them at the end of a long slice. One test tells a
+// switch that it is none of these.
+inline constexpr std::uint32_t kBetweenNews = 8 * kLongestSlice;
+inline constexpr std::uint32_t kBetweenTurns = 2 * kLongestSlice;
+
 // Every so many switches somebody looks for news of descriptors, although there is other work: those who
 // wait for them shall not starve beside a P that is never idle.
 [[gnu::always_inline]] inline bool news_are_due(const P* pp) {
-  constexpr std::uint32_t kBetweenLooks = 512;
   // order: SW0 relaxed, the owner's own counter
-  return pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kBetweenLooks == 0 && io_is_awaited();
+  return pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kBetweenNews == 0 && io_is_awaited();
 }
 
 // Somebody waits in the global queue, and it is his turn: every 61st slice [FR-1] 6; and, since a slice of
@@ -119,7 +162,6 @@ inline bool nobody_waits_for(P* pp) {
 // full ring has sent there are the largest parts of a tree that forks and joins, and to begin many of
 // them at once costs stacks.)
 [[gnu::always_inline]] inline bool global_is_due(const P* pp) {
-  constexpr std::uint32_t kBetweenTurns = 2 * kLongestSlice;
   // order: SW0 relaxed, the owner's own counter
   return (slice_of(pp) % kFairnessTick == 0 ||
           pp->switches.load(WEFT_ORDER(SW0, relaxed)) % kBetweenTurns == 0) &&
@@ -133,10 +175,12 @@ inline bool nobody_waits_for(P* pp) {
   if (pp->attention.load(WEFT_ORDER(AT1, relaxed)) != 0 || mp->locked_g != nullptr) [[unlikely]] {
     return nullptr;
   }
-  if (global_is_due(pp) || timers_want_a_look(pp) || news_are_due(pp)) [[unlikely]] {
+  const bool slice_over = slice_is_over(pp);
+  const bool global_first = (slice_over || slice_of(pp) % kFairnessTick == 0) && global_is_due(pp);
+  if ((slice_over && news_are_due(pp)) || timers_want_a_look(pp)) [[unlikely]] {
     return nullptr;
   }
-  G* gp = take_local(pp, inherit);
+  G* gp = global_first ? take_global(inherit) : take_local(pp, slice_over, inherit);
   if (gp == nullptr) {
     return nullptr;
   }
@@ -144,14 +188,20 @@ inline bool nobody_waits_for(P* pp) {
     // The records of those who come next, and the saved registers of the very next one: over
     // a thousand goroutines every one of them would be a cache miss otherwise.
     if constexpr (!WEFT_TSAN) {
-      if (G* second = pp->runq.peek(1)) {
+      const auto [first, second] = pp->runq.peek_two();
+      if (second != nullptr) {
         __builtin_prefetch(second);
       }
-      if (G* first = pp->runq.peek(0)) {
+      if (first != nullptr) {
         // A hint: a thief may be running it by now, and then the address is merely old.
-        __builtin_prefetch(__atomic_load_n(&first->ctx.sp, __ATOMIC_RELAXED));  // order: hint
-        __builtin_prefetch(first->inline_closure);  // if it has not started yet
-        __builtin_prefetch(&first->goid);
+        const void* sp = __atomic_load_n(&first->ctx.sp, __ATOMIC_RELAXED);  // order: hint
+        if (sp != nullptr) {
+          __builtin_prefetch(sp);
+          __builtin_prefetch(static_cast<const char*>(sp) + 64);
+        } else {
+          __builtin_prefetch(first->inline_closure);  // it has not started yet
+          __builtin_prefetch(&first->goid);
+        }
       }
     }
   }

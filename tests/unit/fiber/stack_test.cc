@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <errno.h>
 #include <fstream>
+#include <set>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -63,11 +64,24 @@ TEST_F(StackTest, GivesAtLeastOneAndAtMostWhatWasAskedFor) {
   EXPECT_LE(got, taken.size());
   for (std::size_t i = 0; i < got; ++i) {
     EXPECT_TRUE(taken[i]);
-    EXPECT_EQ(taken[i].size(), kStackStride - round_to_pages(kGuardBytes));
+    EXPECT_EQ(taken[i].size(), kStackReserve - round_to_pages(kGuardBytes));
   }
   EXPECT_EQ(pool.stats().live, got);
   pool.give(taken.data(), got);
   EXPECT_EQ(pool.stats().live, 0u);
+}
+
+// A table of translations is indexed by the low bits of the page's number.
+TEST_F(StackTest, TopsMeetInNoFewSetsOfTheTlb) {
+  constexpr std::uintptr_t kSets = 128;
+  stack_pool& pool = fresh_pool();
+  const auto taken = take_all(pool, 512);
+  std::set<std::uintptr_t> sets;
+  for (const stack& s : taken) {
+    sets.insert((reinterpret_cast<std::uintptr_t>(s.hi) - 1) / page_size() % kSets);
+  }
+  EXPECT_GE(sets.size(), kSets / 2);
+  pool.give(taken.data(), taken.size());
 }
 
 TEST_F(StackTest, StacksAreWritableFromEndToEndAndDisjoint) {
@@ -250,7 +264,7 @@ TEST_F(StackTest, ScarceAddressSpaceGivesSmallerChunks) {
       {
         std::size_t used_pages = 0;
         std::ifstream("/proc/self/statm") >> used_pages;
-        const rlim_t room = used_pages * page_size() + 3 * kStackStride;  // far from a chunk
+        const rlim_t room = used_pages * page_size() + 3 * stack_stride();  // far from a chunk
         rlimit limit;
         limit.rlim_cur = limit.rlim_max = room;
         if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);

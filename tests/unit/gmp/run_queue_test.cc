@@ -36,10 +36,11 @@ TEST(RunQueue, ReturnsEachOnceInOrder) {
     EXPECT_EQ(q->size(), n);
     EXPECT_EQ(q->empty(), n == 0);
     for (std::uint32_t i = 0; i < n; ++i) {
-      EXPECT_EQ(q->peek(0), &items[i]);
+      EXPECT_EQ(q->peek_two().first, &items[i]);
+      EXPECT_EQ(q->peek_two().second, i + 1 < n ? &items[i + 1] : nullptr);
       ASSERT_EQ(q->pop(), &items[i]) << n;
     }
-    EXPECT_EQ(q->peek(0), nullptr);
+    EXPECT_EQ(q->peek_two().first, nullptr);
     EXPECT_EQ(q->pop(), nullptr);
     EXPECT_TRUE(q->empty());
   }
@@ -181,7 +182,8 @@ TEST(RunQueue, CountersWrap) {
     EXPECT_EQ(q.steal_into(to), &items[5]);
     EXPECT_EQ(to.pop(), &items[4]);
     EXPECT_EQ(q.pop(), &items[6]);
-    EXPECT_EQ(q.peek(0), &items[7]);
+    EXPECT_EQ(q.peek_two().first, &items[7]);
+    EXPECT_EQ(q.peek_two().second, nullptr);
     EXPECT_EQ(q.pop(), &items[7]);
     EXPECT_TRUE(q.empty());
   }

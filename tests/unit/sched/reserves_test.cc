@@ -56,7 +56,7 @@ TEST_F(OneP, ABatchRunsOnOneStack) {
     for (int i = 0; i < 1000; ++i) {
       wg.go([&stacks] {
         char here = 0;
-        stacks.insert(reinterpret_cast<std::uintptr_t>(&here) / kStackStride);
+        stacks.insert(reinterpret_cast<std::uintptr_t>(&here) / page_size());
       });
     }
     wg.wait();
