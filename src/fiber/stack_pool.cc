@@ -132,7 +132,8 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
     fresh = carve_locked();
   }
   if (fresh.count == 0) return 0;
-  const guard_result result = guards_.guard(fresh.first, stack_stride(), guard_bytes(), fresh.count);
+  const guard_result result =
+      guards_.guard(fresh.first, stack_stride(), guard_bytes(), fresh.count);
   for (std::size_t i = 0; i < fresh.count && on_valgrind(); ++i) {
     std::byte* const slot = fresh.first + i * stack_stride();
     tell_valgrind_of_stack(slot, slot + stack_stride());
@@ -149,7 +150,8 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
   stats_.unguarded += fresh.count - result.installed - result.protected_;
   for (std::size_t i = fresh.count; i > got; --i) {  // the lowest address on top: next to be taken
     const bool all_clean = clean_ == idle_count_;
-    put_idle_locked(standard_stack(fresh.first + (i - 1) * stack_stride(), result.method_of(i - 1)));
+    put_idle_locked(
+        standard_stack(fresh.first + (i - 1) * stack_stride(), result.method_of(i - 1)));
     if (all_clean) clean_ = idle_count_;
   }
   errno = caller_errno;

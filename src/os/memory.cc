@@ -28,7 +28,13 @@ bool forced_to_fail() noexcept {
 }  // namespace
 
 std::size_t page_size() noexcept {
-  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));  // glibc has it at hand: no system call
+  static constinit atomic<std::size_t> known{0};
+  std::size_t size = known.load(WEFT_ORDER(PS0, relaxed));  // order: relaxed, a constant
+  if (size == 0) [[unlikely]] {
+    size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    known.store(size, WEFT_ORDER(PS0, relaxed));  // order: relaxed, everybody stores the same
+  }
+  return size;
 }
 
 std::size_t round_to_pages(std::size_t bytes) noexcept {

@@ -78,8 +78,7 @@ G* from_others(M* mp) {
 
 }  // namespace
 
-G* take_global(bool* inherit) {
-  *inherit = false;
+G* take_global() {
   const scoped_lock held(sched.lock);
   return sched.runq.has_frozen() ? nullptr : sched.runq.pop_free();
 }

@@ -112,7 +112,7 @@ inline void count_switch(P* pp) {
 
 // Back on gp's stack, on whichever M that is now. Returns that M.
 [[gnu::always_inline]] inline M* arrive(void* transfer, G* gp, std::uint32_t depth,
-                                         leaving likely = leaving::parked) {
+                                        leaving likely = leaving::parked) {
   M* mp = static_cast<M*>(transfer);
   gp->tools.arrive();
   mp->border.set_depth(depth);
@@ -123,7 +123,7 @@ inline void count_switch(P* pp) {
 
 // From a running goroutine straight to the next one. Returns when gp runs again.
 [[gnu::always_inline]] inline M* switch_to(M* mp, G* gp, G* next, bool inherit_time,
-                                            leaving likely = leaving::parked) {
+                                           leaving likely = leaving::parked) {
   const std::uint32_t depth = mp->border.depth();
   take_over(mp, next, inherit_time);
   gp->tools.leave(next->tools);
@@ -176,11 +176,16 @@ inline constexpr std::uint32_t kBetweenTurns = 2 * kLongestSlice;
     return nullptr;
   }
   const bool slice_over = slice_is_over(pp);
-  const bool global_first = (slice_over || slice_of(pp) % kFairnessTick == 0) && global_is_due(pp);
   if ((slice_over && news_are_due(pp)) || timers_want_a_look(pp)) [[unlikely]] {
     return nullptr;
   }
-  G* gp = global_first ? take_global(inherit) : take_local(pp, slice_over, inherit);
+  G* gp;
+  if ((slice_over || slice_of(pp) % kFairnessTick == 0) && global_is_due(pp)) [[unlikely]] {
+    gp = take_global();
+    *inherit = false;
+  } else {
+    gp = take_local(pp, slice_over, inherit);
+  }
   if (gp == nullptr) {
     return nullptr;
   }

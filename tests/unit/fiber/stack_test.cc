@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <errno.h>
 #include <fstream>
-#include <set>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
