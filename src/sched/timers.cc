@@ -36,7 +36,7 @@ void arm_timer(M* mp, timer_event& e) {
   // A plain thread uses P 0, which never goes out of use.
   P* pp = mp == nullptr || mp->p == nullptr ? sched.p(0) : mp->p;
   const std::int64_t when = timer_set::clamp(e.when);  // it may be gone afterwards
-  if (pp->timers.start(e)) {
+  if (pp->timers.start(e, coarse_time())) {
     somebody_must_watch(mp, pp, when);
   }
 }
@@ -98,7 +98,7 @@ void run_own_timers(M* mp) {
 
 void move_timers(std::int32_t procs) {
   for (std::int32_t i = procs; i < sched.proc_count(); ++i) {
-    sched.p(i)->timers.move_to(sched.p(0)->timers);
+    sched.p(i)->timers.move_to(sched.p(0)->timers, coarse_time());
   }
 }
 

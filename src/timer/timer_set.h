@@ -53,12 +53,16 @@ class timer_set {
   timer_set(const timer_set&) = delete;
   timer_set& operator=(const timer_set&) = delete;
 
-  // Requires: e is idle, or claimed by the caller. True: it is the earliest now, or who sleeps until
+  // Requires: e is idle, or claimed by the caller; it is `now`, about, or later. True: it is the earliest now, or who sleeps until
   // the earliest may sleep for longer than that, because it was one of many.
   // e may fire, and be gone, before this returns.
-  bool start(timer_event& e) {
+  bool start(timer_event& e, std::int64_t now = 0) {
     const std::int64_t when = e.when = clamp(e.when);
     lock_.lock();
+    if (count_ == 0) {
+      wheel_.skip_to(
+          now);  // what is kept from here on comes down when its time is near, not all at once
+    }
     wheel_.insert(e);
     ++count_;
     e.where.store(name(), WEFT_ORDER(TE0, relaxed));  // order: relaxed, under the lock
@@ -127,7 +131,7 @@ class timer_set {
 
   // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
   // True: the other set has an earlier event now, or one that who sleeps for it may oversleep, as start().
-  bool move_to(timer_set& to) {
+  bool move_to(timer_set& to, std::int64_t now = 0) {
     lock_.lock();
     timer_event* all = wheel_.take_all();
     for (timer_event* e = all; e != nullptr; e = e->next) {
@@ -140,6 +144,9 @@ class timer_set {
     lock_.unlock();
     bool earlier = false;
     to.lock_.lock();
+    if (to.count_ == 0) {
+      to.wheel_.skip_to(now);
+    }
     while (timer_event* e = all) {
       all = e->next;
       to.wheel_.insert(*e);
@@ -254,6 +261,7 @@ class timer_set {
       set_next(overdue);
       return;
     }
+    set_next(wheel_.next());  // another run's end may have told of what was overdue then
     std::int64_t end = 0;
     const unsigned n = wheel_.crowd(next(), kSlots, kCrowd, &end);
     if (n >= kFewest) {

@@ -186,6 +186,22 @@ TEST_F(TimerSlack, EndsWhenItsPGoesOutOfUse) {
 }
 
 // More are due than one run may fire: nobody may wait for the others.
+// Of two who run what is due, one stops early and tells of what the other is about to fire.
+TEST_F(TimerSlack, NothingIsDueAfterTheLastOfTwoRuns) {
+  far();
+  crowd(3);
+  const std::int64_t later = kNow + 2 * kMs;
+  timer_run one(this, 1), other(&far_one, 100);
+  EXPECT_EQ(set->take_due(one, later), timers[0].get());
+  EXPECT_EQ(set->take_due(other, later), timers[1].get());
+  EXPECT_EQ(set->take_due(one, later), nullptr);
+  EXPECT_EQ(set->next(), timers[2]->when);
+  EXPECT_EQ(set->take_due(other, later), timers[2].get());
+  EXPECT_EQ(set->take_due(other, later), nullptr);
+  EXPECT_GT(set->next(), later);
+  EXPECT_LE(set->next(), far_one.when);
+}
+
 TEST_F(TimerSlack, EndsWhenTheCrowdIsOverdue) {
   crowd(10);
   timer_run run(this, 4);
