@@ -3,8 +3,8 @@
 # written by threads.
 include(CheckCXXSourceCompiles)
 
-function(weft_find_liburing)
-  set(CMAKE_REQUIRED_LIBRARIES uring)
+function(weft_find_liburing library result)
+  set(CMAKE_REQUIRED_LIBRARIES ${library})
   set(CMAKE_REQUIRED_QUIET ON)
   check_cxx_source_compiles("
     #include <liburing.h>
@@ -12,14 +12,15 @@ function(weft_find_liburing)
       struct io_uring ring;
       unsigned workers[2] = {1, 1};
       return io_uring_queue_init(1, &ring, 0) + io_uring_register_iowq_max_workers(&ring, workers);
-    }" WEFT_FOUND_LIBURING)
+    }" ${result})
 endfunction()
 
 set(WEFT_HAS_LIBURING OFF)
 if(WEFT_IO_URING)
-  weft_find_liburing()
+  weft_find_liburing(uring WEFT_FOUND_LIBURING)
   if(WEFT_FOUND_LIBURING)
     set(WEFT_HAS_LIBURING ON)
+    weft_find_liburing(-l:liburing.a WEFT_FOUND_LIBURING_ARCHIVE)
   else()
     # Looked for again the next time: it may be installed by then.
     unset(WEFT_FOUND_LIBURING CACHE)

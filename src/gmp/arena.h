@@ -17,6 +17,13 @@ T* arena_new() {
   return ::new (arena_allocate(sizeof(T), alignof(T))) T();
 }
 
+// The same without touching what T leaves without an initialiser: large tables, of which most pages are never used.
+// It stays as the arena hands it out, all zero.
+template <class T>
+T* arena_new_sparse() {
+  return ::new (arena_allocate(sizeof(T), alignof(T))) T;
+}
+
 // Bytes handed out so far.
 std::size_t arena_used();
 

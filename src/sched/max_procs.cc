@@ -53,6 +53,7 @@ struct procs_state {
   cgroup::cpu_quota quota WEFT_GUARDED_BY(lock);
 
   once_a_second pace;  // sysmon only
+  atomic<std::int32_t> proposed{0};
 };
 
 constinit procs_state procs;
@@ -130,9 +131,17 @@ void apply_default(void*) {
 
 }  // namespace
 
+void propose_procs(std::int32_t n) {
+  // order: relaxed, whoever proposes it says it again once the runtime has started
+  procs.proposed.store(n, WEFT_ORDER(PN0, relaxed));
+}
+
 std::int32_t initial_procs() {
   const scoped_lock held(procs.lock);
-  const std::int32_t said = parse_procs(std::getenv("WEFTMAXPROCS"));
+  std::int32_t said = procs.proposed.load(WEFT_ORDER(PN0, relaxed));  // order: relaxed, see above
+  if (said <= 0) {
+    said = parse_procs(std::getenv("WEFTMAXPROCS"));
+  }
   procs.custom = said > 0;
   return procs.custom ? std::min<std::int32_t>(said, kMaxProcs) : compute_default_locked();
 }

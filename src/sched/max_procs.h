@@ -5,7 +5,10 @@
 
 namespace weft::rt {
 
-// By the environment, or the default. Once, at boot, before there are any.
+// How many it will be told to have as soon as it has started. For who asks before that.
+void propose_procs(std::int32_t n);
+
+// What was proposed, by the environment, or the default. Once, at boot, before there are any.
 std::int32_t initial_procs();
 
 // [MP-1] n > 0: that many from now on, whatever the default does. Returns the number before.

@@ -11,6 +11,7 @@
 #include "base/fatal.h"
 #include "gmp/completion.h"
 #include "sched/locked.h"
+#include "sched/max_procs.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
 #include "sched/spawn.h"
@@ -64,6 +65,10 @@ void wait_for(run_record& record) {
 namespace weft::detail {
 
 void run_goroutine(void (*fn)(void*), void* arg, const run_options& options) {
+  if (options.max_procs > 0) {
+    rt::propose_procs(
+        options.max_procs);  // so that it does not look for the limits of its container first
+  }
   rt::ensure_started();
   const bool nested = rt::on_goroutine();
   if (nested && options.lock_main_thread) {

@@ -161,7 +161,7 @@ void stop_for_world(M* mp) {
 namespace {
 
 P* make_p(std::int32_t id) {
-  P* pp = arena_new<P>();
+  P* pp = arena_new_sparse<P>();
   pp->id = id;
   return pp;
 }

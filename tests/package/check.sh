@@ -50,7 +50,7 @@ case $way in
     flags=$(PKG_CONFIG_PATH=$dir pkg-config --cflags --static --libs weft)
     [[ $flags == *-pthread* ]] || fail "no -pthread in: $flags"
     if grep -q '^WEFT_FOUND_LIBURING:INTERNAL=1' "$build/CMakeCache.txt"; then
-      [[ $flags == *-luring* ]] || fail "no -luring in: $flags"
+      [[ $flags == *-luring* || $flags == *-l:liburing.a* ]] || fail "no liburing in: $flags"
     fi
     # shellcheck disable=SC2086  # the flags are words
     eval "$cxx" -std=c++20 -O2 -o "'$work/consumer'" "'$here/main.cc'" $flags

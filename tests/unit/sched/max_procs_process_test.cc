@@ -81,6 +81,25 @@ TEST(MaxProcsProcess, AsksNobodyAfterANumberWasSaid) {
   EXPECT_EQ(run_child("asks_and_is_killed").status, 128 + SIGSYS);
 }
 
+// run()'s option comes before the runtime starts: then nobody looks for limits in vain.
+WEFT_CHILD(is_told_a_number_before_it_starts) {
+  forbid({SYS_openat});
+  weft::run([] {}, {.max_procs = 3});
+  _exit(gomaxprocs() == 3 ? 0 : 1);
+}
+WEFT_CHILD(is_told_nothing_before_it_starts) {
+  forbid({SYS_openat});
+  weft::run([] {});
+  _exit(0);
+}
+TEST(MaxProcsProcess, OpensNothingIfToldANumberFirst) {
+  if (test::emulated()) GTEST_SKIP() << "the emulator's system calls are not ours";
+  const auto r = run_child("is_told_a_number_before_it_starts", {kQuietSysmon});
+  if (r.status == kNotAllowed) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(r.status, 0) << r.output;
+  EXPECT_EQ(run_child("is_told_nothing_before_it_starts", {kQuietSysmon}).status, 128 + SIGSYS);
+}
+
 // Nobody could run a helper as long as there is no M, and none may be made for it.
 WEFT_CHILD(looks_before_there_is_an_m) {
   pretend(3);
