@@ -17,8 +17,7 @@ T* arena_new() {
   return ::new (arena_allocate(sizeof(T), alignof(T))) T();
 }
 
-// The same without touching what T leaves without an initialiser: large tables, of which most pages are never used.
-// It stays as the arena hands it out, all zero.
+// The same for a T whose members know that they lie on zeros: pages of large tables are not touched before they are used.
 template <class T>
 T* arena_new_sparse() {
   return ::new (arena_allocate(sizeof(T), alignof(T))) T;

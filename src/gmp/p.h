@@ -86,7 +86,7 @@ struct alignas(128) P {
   p_watch watch;
 
   // -- has its own lock
-  alignas(64) timer_set timers;
+  alignas(64) timer_set timers{on_zeros{}};
 
   stack stacks[kStackCache];  // owner only: warm, LIFO
   time_histogram latencies;   // written by the owner: how long goroutines were runnable

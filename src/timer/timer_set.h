@@ -50,6 +50,7 @@ class timer_run {
 class timer_set {
  public:
   constexpr timer_set() noexcept = default;
+  explicit timer_set(on_zeros zeros) noexcept : wheel_(zeros) {}
   timer_set(const timer_set&) = delete;
   timer_set& operator=(const timer_set&) = delete;
 

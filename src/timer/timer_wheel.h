@@ -38,9 +38,17 @@
 
 namespace weft::rt {
 
+// Says that the memory is all zero already.
+struct on_zeros {};
+
 template <unsigned BaseBits, unsigned LevelBits>
 class timer_wheel {
  public:
+  constexpr timer_wheel() noexcept : slots_{}, trails_{} {}
+  explicit timer_wheel(on_zeros) noexcept {}  // and writes none of its tables: 76 KiB
+  timer_wheel(const timer_wheel&) = delete;
+  timer_wheel& operator=(const timer_wheel&) = delete;
+
   static constexpr unsigned kSlots = 2u << LevelBits;  // WH3
   // The last ring reaches as far as there is time.
   static constexpr unsigned kLevels =
@@ -346,7 +354,6 @@ class timer_wheel {
   timer_event* due_ = nullptr;
   timer_event** due_end_ = &due_;
   std::uint64_t used_[kLevels][kWords] = {};  // a set bit: something may be in the slot
-  // Without initialisers: 76 KiB of zeros that nobody should write (arena_new_sparse()). By itself: make_unique<wheel>().
   slot slots_[kLevels][kSlots];
   trail trails_[kSlots];
 };
