@@ -1,6 +1,7 @@
 // See calls.h.
 #include "io/calls.h"
 
+#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -13,9 +14,28 @@ namespace weft::rt::calls {
 
 namespace {
 
-enum : std::int64_t { kInterrupt = 1, kAgain = 2, kShort = 4, kNoBuffers = 8, kReset = 16 };
+enum : std::int64_t {
+  kInterrupt = 1,
+  kAgain = 2,
+  kShort = 4,
+  kNoBuffers = 8,
+  kReset = 16,
+  kRefused = 32,
+  kNoAddress = 64,
+  kAborted = 128,
+  kNoDescriptor = 256,
+  kNoFile = 512,
+  kFull = 1024,
+
+  kReads = kInterrupt | kAgain | kShort | kReset | kRefused,
+  kWrites = kReads | kNoBuffers,
+  kFiles = kInterrupt | kShort,
+  kAccepts = kInterrupt | kAgain | kNoBuffers | kAborted | kNoDescriptor | kNoFile,
+  kConnects = kInterrupt | kReset | kRefused | kNoAddress | kFull,
+};
 
 constinit atomic<std::uint64_t> dice{0x9e3779b97f4a7c15};
+constinit atomic<fault_witness> witness{nullptr};
 
 std::uint64_t roll() {
   // order: IF0 relaxed, a random number
@@ -25,40 +45,67 @@ std::uint64_t roll() {
   return x ^ (x >> 31);
 }
 
+int option(int fd, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+bool keeps_messages(int fd) {
+  const int type = option(fd, SO_TYPE);
+  return type != -1 && type != SOCK_STREAM;
+}
+
 // 0: none. Otherwise an errno to fail with, or, with *n smaller than before, none either.
-[[gnu::noinline, gnu::cold]] int fault(source s, std::size_t* n, bool writes, std::int64_t how) {
+[[gnu::noinline, gnu::cold]] int fault(call what, source s, std::size_t* n, std::int64_t legal,
+                                       std::int64_t how) {
   constexpr std::int64_t kKinds = 1'000'000;
   const std::uint64_t r = roll();
   if (r % static_cast<std::uint64_t>(how % kKinds) != 0) {
     return 0;
   }
-  const std::int64_t wanted = std::int64_t{1} << ((r >> 32) % 5);
-  switch (wanted & (how / kKinds)) {
-    case kInterrupt: return EINTR;
-    case kAgain:
-      if (s.pd == nullptr) {
-        return 0;
-      }
-      poller_rearm(s.fd, s.pd->name());
-      return EAGAIN;
-    case kShort:
-      *n = *n > 1 ? 1 + (r >> 40) % (*n - 1) : *n;
-      if (s.pd != nullptr) {
-        poller_rearm(s.fd, s.pd->name());  // a short read means drained (fd.cc): this one does not
-      }
-      return 0;
-    case kNoBuffers: return writes ? ENOBUFS : 0;
-    case kReset: return ECONNRESET;
-    default: return 0;
+  std::int64_t ways = legal & (how / kKinds);
+  if (what == call::read || what == call::write) {
+    ways &= s.fd >= 0 && keeps_messages(s.fd) ? ~kShort : ~kRefused;
+    ways &= *n > 1 ? ~0 : ~kShort;
   }
+  os::test_hook& left = os::test_hooks.io_faults_left;
+  if (ways == 0 || (left.get() >= 0 && !left.count_down())) {
+    return 0;
+  }
+  for (int others = static_cast<int>((r >> 32) % std::popcount(static_cast<std::uint64_t>(ways)));
+       others > 0; --others) {
+    ways &= ways - 1;
+  }
+  int error = 0;
+  switch (ways & -ways) {
+    case kInterrupt: error = EINTR; break;
+    case kAgain:
+    case kFull: error = EAGAIN; break;
+    case kNoBuffers: error = ENOBUFS; break;
+    case kReset: error = ECONNRESET; break;
+    case kRefused: error = ECONNREFUSED; break;
+    case kNoAddress: error = EADDRNOTAVAIL; break;
+    case kAborted: error = ECONNABORTED; break;
+    case kNoDescriptor: error = EMFILE; break;
+    case kNoFile: error = ENFILE; break;
+    default: *n = 1 + (r >> 40) % (*n - 1); break;
+  }
+  if (s.pd != nullptr && (error == 0 || error == EAGAIN)) {
+    poller_rearm(s.fd, s.pd->name());  // a short read means drained (fd.cc): this one does not
+  }
+  // order: IF0 relaxed, set before there are faults
+  if (const fault_witness w = witness.load(WEFT_ORDER(IF0, relaxed)); w != nullptr) {
+    w(what, s.fd, error);
+  }
+  return error;
 }
 
-bool fails(source s, std::size_t* n, bool writes, int* error) {
+bool fails(call what, source s, std::size_t* n, std::int64_t legal, int* error) {
   const std::int64_t how = os::test_hooks.io_faults.get();
   if (how == 0) [[likely]] {
     return false;
   }
-  *error = fault(s, n, writes, how);
+  *error = fault(what, s, n, legal, how);
   return *error != 0;
 }
 
@@ -71,9 +118,16 @@ template <class N>
 
 [[gnu::noinline]] WEFT_NO_TSAN int last_errno() noexcept { return errno; }
 
+void seed_faults(std::uint64_t seed) noexcept {
+  dice.store(seed, WEFT_ORDER(IF0, relaxed));  // order: IF0 relaxed, as above
+}
+void watch_faults(fault_witness w) noexcept {
+  witness.store(w, WEFT_ORDER(IF0, relaxed));  // order: IF0 relaxed, as above
+}
+
 [[gnu::noinline]] ssize_t read(source s, void* to, std::size_t n) {
   int error = 0;
-  if (fails(s, &n, false, &error)) {
+  if (fails(call::read, s, &n, kReads, &error)) {
     return -error;
   }
   return result(::read(s.fd, to, n));
@@ -81,7 +135,7 @@ template <class N>
 
 [[gnu::noinline]] ssize_t write(source s, const void* from, std::size_t n) {
   int error = 0;
-  if (fails(s, &n, true, &error)) {
+  if (fails(call::write, s, &n, kWrites, &error)) {
     return -error;
   }
   return result(::write(s.fd, from, n));
@@ -116,7 +170,7 @@ ssize_t quietly(F call) {
 
 [[gnu::noinline]] ssize_t recv(source s, void* to, std::size_t n) {
   int error = 0;
-  if (fails(s, &n, false, &error)) {
+  if (fails(call::read, s, &n, kReads, &error)) {
     return -error;
   }
   return result(::recv(s.fd, to, n, 0));
@@ -124,28 +178,83 @@ ssize_t quietly(F call) {
 
 [[gnu::noinline]] ssize_t send(source s, const void* from, std::size_t n) {
   int error = 0;
-  if (fails(s, &n, true, &error)) {
+  if (fails(call::write, s, &n, kWrites, &error)) {
     return -error;
   }
   return result(::send(s.fd, from, n, MSG_NOSIGNAL));
 }
 
-[[gnu::noinline]] ssize_t recvmsg(source s, msghdr* m, int flags) {
+namespace {
+
+// The first bytes of a message's parts: a short read or write of it.
+struct message_front {
+  static constexpr std::size_t kParts = 16;
+  iovec parts[kParts];
+  std::size_t count = 0;
+
+  // True: *error. Otherwise at least one part, if there were any.
+  bool fails(call what, source s, const msghdr& m, int* error) {
+    std::size_t whole = 0;
+    for (std::size_t i = 0; i < m.msg_iovlen; ++i) {
+      whole += m.msg_iov[i].iov_len;
+    }
+    std::size_t n = whole;
+    if (calls::fails(what, s, &n, what == call::read ? kReads : kWrites, error)) {
+      return true;
+    }
+    for (; n < whole && n > 0 && count < kParts; ++count) {
+      parts[count] = m.msg_iov[count];
+      parts[count].iov_len = parts[count].iov_len < n ? parts[count].iov_len : n;
+      n -= parts[count].iov_len;
+    }
+    return false;
+  }
+};
+
+[[gnu::noinline, gnu::cold]] ssize_t faulty_recvmsg(source s, msghdr* m, int flags) {
+  message_front front;
   int error = 0;
-  std::size_t n = 1;
-  if (fails(s, &n, false, &error)) {
+  if (front.fails(call::read, s, *m, &error)) {
     return -error;
   }
-  return result(::recvmsg(s.fd, m, flags | MSG_CMSG_CLOEXEC));
+  const msghdr whole = *m;
+  if (front.count > 0) {
+    m->msg_iov = front.parts;
+    m->msg_iovlen = front.count;
+  }
+  const ssize_t got = result(::recvmsg(s.fd, m, flags));
+  m->msg_iov = whole.msg_iov;
+  m->msg_iovlen = whole.msg_iovlen;
+  return got;
+}
+
+[[gnu::noinline, gnu::cold]] ssize_t faulty_sendmsg(source s, msghdr m) {
+  message_front front;
+  int error = 0;
+  if (front.fails(call::write, s, m, &error)) {
+    return -error;
+  }
+  if (front.count > 0) {
+    m.msg_iov = front.parts;
+    m.msg_iovlen = front.count;
+  }
+  return result(::sendmsg(s.fd, &m, MSG_NOSIGNAL));
+}
+
+}  // namespace
+
+[[gnu::noinline]] ssize_t recvmsg(source s, msghdr* m, int flags) {
+  flags |= MSG_CMSG_CLOEXEC;
+  if (os::test_hooks.io_faults.get() != 0) [[unlikely]] {
+    return faulty_recvmsg(s, m, flags);
+  }
+  return result(::recvmsg(s.fd, m, flags));
 }
 
 [[gnu::noinline]] ssize_t sendmsg(source s, const msghdr* m) {
-  int error = 0;
-  std::size_t n = 1;
-  if (fails(s, &n, true, &error)) {
-    return -error;
-  }
-  const ssize_t sent = result(::sendmsg(s.fd, m, MSG_NOSIGNAL));
+  const ssize_t sent = os::test_hooks.io_faults.get() != 0
+                           ? faulty_sendmsg(s, *m)
+                           : result(::sendmsg(s.fd, m, MSG_NOSIGNAL));
   if (sent == -EAGAIN) [[unlikely]] {
     os::test_hooks.sends_refused.count_up();
   }
@@ -154,7 +263,7 @@ ssize_t quietly(F call) {
 
 [[gnu::noinline]] ssize_t sendfile(source s, int from, std::int64_t* offset, std::size_t n) {
   int error = 0;
-  if (fails(s, &n, true, &error)) {
+  if (fails(call::write, s, &n, kWrites, &error)) {
     return -error;
   }
   off_t at = *offset;
@@ -174,14 +283,23 @@ ssize_t quietly(F call) {
   }
   std::size_t n = 1;
   int error = 0;
-  if (fails(s, &n, false, &error) && error != ECONNRESET) {
+  if (fails(call::accept, s, &n, kAccepts, &error)) {
     return -error;
   }
   return result(::accept4(s.fd, peer, size, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 [[gnu::noinline]] int connect(int fd, const sockaddr* to, socklen_t size) {
-  return result(::connect(fd, to, size));
+  std::size_t n = 1;
+  int error = 0;
+  if (!fails(call::connect, {fd, nullptr}, &n, kConnects, &error)) [[likely]] {
+    return result(::connect(fd, to, size));
+  }
+  if (error != EINTR || option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_DOMAIN) == AF_UNIX) {
+    return -error;
+  }
+  const int begun = result(::connect(fd, to, size));
+  return begun == -EINPROGRESS ? -EINTR : begun;
 }
 
 namespace {
@@ -197,7 +315,7 @@ struct shortened {
 bool part_fails(const void* at, bool writes, std::size_t* n, int* error) {
   constexpr std::size_t kSector = 4096;
   const std::size_t whole = *n;
-  if (fails({-1, nullptr}, n, writes, error)) {
+  if (fails(writes ? call::write : call::read, {-1, nullptr}, n, kFiles, error)) {
     return true;
   }
   if ((reinterpret_cast<std::uintptr_t>(at) | whole) % kSector == 0) {

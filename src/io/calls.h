@@ -6,9 +6,16 @@
 // it errno belongs to the thread, and not to the goroutine.
 //
 // Faults for tests (os/test_hooks.h, `io_faults`): 1000000 * kinds + n makes one call in n fail, by
-// chance, in one of these ways, added up:
-//   1 EINTR   2 EAGAIN   4 short   8 ENOBUFS (writes)   16 ECONNRESET
-// News from the poller follows 2 and 4, since there was something left to do.
+// chance, in one of these ways, added up, as far as the call may fail so:
+//   1 EINTR                                  32 ECONNREFUSED (connect, messages)
+//   2 EAGAIN (but for connect)               64 EADDRNOTAVAIL (connect)
+//   4 short (bytes: of messages none is)    128 ECONNABORTED (accept)
+//   8 ENOBUFS (writes, accept)              256 EMFILE (accept)
+//  16 ECONNRESET (but for accept)           512 ENFILE (accept)
+//                                          1024 EAGAIN (connect)
+// The call is not made; but a TCP connect() that is interrupted goes on. News from the poller follows 2 and 4, since there
+// was something left to do. `io_faults_left`: after so many there are no more; without it calls that are repeated have to
+// succeed now and then (n > 1). Which calls fail follows from seed_faults(), and from the order of the calls.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +29,14 @@
 namespace weft::rt::calls {
 
 int last_errno() noexcept;
+
+enum class call : std::uint8_t { read, write, accept, connect };
+
+// For tests: the same numbers by chance again; and who is told of each fault, where the call was made, with its errno, or
+// 0 if it was short. Null: nobody.
+void seed_faults(std::uint64_t seed) noexcept;
+using fault_witness = void (*)(call what, int fd, int error);
+void watch_faults(fault_witness w) noexcept;
 
 // For EAGAIN by chance.
 struct source {

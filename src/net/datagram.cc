@@ -71,7 +71,7 @@ void connect_by(detail::io_object* object, const endpoint& to, std::error_code& 
   socket_object& o = object_of(object);
   const endpoint target = reachable_from(o.family == AF_INET6, to);
   const auto connect = [&](int fd) {
-    const int n = rt::calls::connect(fd, target.data(), static_cast<socklen_t>(target.size()));
+    const int n = connect_at_once(fd, target);
     if (n == 0) {
       o.set_names(local_of(fd), to);
     }

@@ -257,6 +257,15 @@ std::error_code wait_connected(rt::io_fd& fd, const detail::limit& limit) {
 
 }  // namespace
 
+// Where it is interrupted, because somebody looks a path up, nothing has happened, and there is nothing to wait for.
+int connect_at_once(int fd, const endpoint& to) {
+  int n = -EINTR;
+  while (n == -EINTR) {
+    n = rt::calls::connect(fd, to.data(), static_cast<socklen_t>(to.size()));
+  }
+  return n;
+}
+
 socket_object* connect_to(const endpoint& to, int type, const char* network,
                           const detail::limit& limit, std::error_code& ec) {
   ec = limit.ctx == nullptr ? std::error_code()
@@ -269,7 +278,8 @@ socket_object* connect_to(const endpoint& to, int type, const char* network,
   if (tcp) {
     set_tcp_defaults(number);
   }
-  const int first = rt::calls::connect(number, to.data(), static_cast<socklen_t>(to.size()));
+  const int first = tcp ? rt::calls::connect(number, to.data(), static_cast<socklen_t>(to.size()))
+                        : connect_at_once(number, to);
   // EAGAIN: the queue of a Unix listener is full; there is nothing to wait for.
   const bool under_way = first == -EINPROGRESS || first == -EALREADY || first == -EINTR;
   if (first < 0 && !under_way) {

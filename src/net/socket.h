@@ -62,6 +62,8 @@ inline constexpr int kKeepIdle = 15, kKeepInterval = 15, kKeepCount = 9;
 // accept() of both kinds of listeners.
 socket_object* accept_from(detail::io_object* listener, rt::fd_kind kind, std::error_code& ec,
                            rt::fd_guest* g);
+// connect(2) of what is connected at once or not at all, unlike TCP: 0, or minus an errno.
+int connect_at_once(int fd, const endpoint& to);
 socket_object* connect_to(const endpoint& to, int type, const char* network,
                           const detail::limit& limit, std::error_code& ec);
 

@@ -50,7 +50,8 @@ struct test_hooks_t {
   test_hook map_count_budget{-1};       ///< mappings that mprotect guards may use; -1: the kernel's
   test_hook pretend_cpus{0};            ///< so many in every affinity mask; 0: the kernel's
   test_hook deny_epoll_pwait2{0};       ///< epoll_pwait2 gives ENOSYS
-  test_hook io_faults{0};               ///< see os/io_calls.h: a fault in so many calls, by chance
+  test_hook io_faults{0};               ///< see io/calls.h: a fault in so many calls, by chance
+  test_hook io_faults_left{-1};         ///< … so many of them, then none; -1: without end
   test_hook deny_pidfd{0};              ///< pidfd_open gives ENOSYS
   test_hook resolver_delay_ms{0};       ///< getaddrinfo takes so long, and knows "slow.test"
   test_hook accept_emfile_count{0};     ///< so many accepts give EMFILE

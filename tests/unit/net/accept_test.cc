@@ -48,6 +48,95 @@ TEST_P(NetFaults, AbortedConnectionsAreSkipped) {
   });
 }
 
+// So many calls fail in this way (io/calls.h), then none.
+void fail_next(std::int64_t kind, int times = 1) {
+  test_hooks.io_faults_left.set(times);
+  test_hooks.io_faults.set(kind * 1'000'000 + 1);
+}
+
+TEST_P(NetFaults, AcceptGoesOnWhateverMayPass) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    for (const std::int64_t kind : {1, 2, 8, 128, 256, 512}) {
+      net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+      fail_next(kind, 2);
+      net::tcp_conn accepted = l.accept();
+      EXPECT_EQ(accepted.remote_endpoint(), c.local_endpoint());
+      EXPECT_EQ(test_hooks.io_faults_left.get(), 0) << kind;
+    }
+  });
+}
+
+// A TCP connection is under way then, and one waits until it is there, or is not; of everything else nothing has
+// happened.
+TEST_P(NetFaults, AnInterruptedConnectIsCompleted) {
+  run([&] {
+    const std::string name = "@weft_interrupted_" + std::to_string(::getpid());
+    net::tcp_listener tcp = net::listen("127.0.0.1:0");
+    net::unix_listener path = net::listen_unix(name);
+    net::unix_datagram messages = net::listen_unix_datagram(name + "_1");
+    net::unix_datagram sends = net::listen_unix_datagram(name + "_2");
+    net::udp_conn udp = net::listen_udp("127.0.0.1:0");
+    const std::string address = tcp.local_endpoint().to_string();
+    fail_next(1);
+    EXPECT_EQ(net::dial(address).remote_endpoint(), tcp.local_endpoint());
+    EXPECT_TRUE(tcp.accept());
+    fail_next(1, 2);
+    EXPECT_TRUE(net::dial_unix(name));
+    EXPECT_TRUE(path.accept());
+    fail_next(1, 2);
+    EXPECT_EQ(net::dial_udp(udp.local_endpoint().to_string()).remote_endpoint(),
+              udp.local_endpoint());
+    fail_next(1, 2);
+    sends.connect(messages.local_endpoint());
+    EXPECT_EQ(sends.remote_endpoint(), messages.local_endpoint());
+    EXPECT_EQ(test_hooks.io_faults_left.get(), 0);
+    tcp.close();
+    fail_next(1);
+    std::error_code ec;
+    EXPECT_FALSE(net::dial(address, ec));
+    EXPECT_EQ(ec, std::errc::connection_refused);
+  });
+}
+
+// Once, and nothing is left behind.
+TEST_P(NetFaults, ConnectSaysWhatHasFailed) {
+  const struct {
+    std::int64_t kind;
+    int error;
+  } all[] = {{16, ECONNRESET}, {32, ECONNREFUSED}, {64, EADDRNOTAVAIL}, {1024, EAGAIN}};
+  run([&] {
+    const std::string name = "@weft_refused_" + std::to_string(::getpid());
+    net::tcp_listener tcp = net::listen("127.0.0.1:0");
+    net::unix_listener path = net::listen_unix(name);
+    net::udp_conn udp = net::listen_udp("127.0.0.1:0");
+    const std::string address = tcp.local_endpoint().to_string();
+    const int before = weft::test::open_descriptors();
+    for (const auto& f : all) {
+      const auto expect_failure = [&](const std::string& about, auto connect) {
+        fail_next(f.kind);
+        try {
+          connect();
+          ADD_FAILURE() << "it goes on";
+        } catch (const std::system_error& e) {
+          EXPECT_EQ(e.code(), std::error_code(f.error, std::system_category()));
+          EXPECT_EQ(e.what(), about + ": " + e.code().message());
+        }
+        EXPECT_EQ(test_hooks.io_faults_left.get(), 0);
+        connect();
+      };
+      expect_failure("dial tcp " + address, [&] { net::dial(address); });
+      expect_failure("dial unix " + name, [&] { net::dial_unix(name); });
+      const std::string there = udp.local_endpoint().to_string();
+      expect_failure("dial udp " + there, [&] { net::dial_udp(there); });
+      net::udp_conn c = net::listen_udp("127.0.0.1:0");
+      expect_failure("connect udp " + c.local_endpoint().to_string(),
+                     [&] { c.connect(udp.local_endpoint()); });
+    }
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
 TEST_P(NetFaults, WithoutDescriptorsAcceptWaitsAndGoesOn) {
   run([&] {
     net::tcp_listener l = net::listen("127.0.0.1:0");
@@ -100,7 +189,7 @@ TEST_P(NetFaults, AFullQueueIsNotBesieged) {
   });
 }
 
-constexpr std::int64_t kOftenShort = 4'000'001;  // every fifth call (io/calls.h)
+constexpr std::int64_t kOftenShort = 4'000'005;  // every fifth call (io/calls.h)
 
 // What several goroutines write to one stream, each in one call, arrives in one piece, however little the kernel takes
 // at a time.
