@@ -146,6 +146,8 @@ function(weft_models)
   target_include_directories(models PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(models PRIVATE GTest::gtest_main)
+  # What is destroyed remembers it, for those who come too late (model/memory.h): no dead store.
+  target_compile_options(models PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-lifetime-dse>)
   # The library's files in the groups of its unity builds, which cost a tenth.
   set_target_properties(models PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(file IN LISTS ARGN)

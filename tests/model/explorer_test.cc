@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
+#include <new>
 #include <string>
 
 #include "base/futex.h"
@@ -229,6 +230,29 @@ void hand_over(world& w) {
       check(s->data.get() == 1, "torn");
     }
   });
+}
+
+TEST(Explorer, NobodyComesAfterTheEnd) {
+  struct short_lived {
+    atomic<std::uint32_t> word{0};
+    rt::cell<int> data;
+  };
+  const auto build = [](bool atomically) {
+    return [atomically](world& w) {
+      auto* s = w.make<state>();
+      auto* o = new (engine::get().allocate(sizeof(short_lived), alignof(short_lived))) short_lived;
+      w.thread("owner", [=] {
+        o->~short_lived();
+        s->other.store(1, rlx);
+      });
+      w.thread("late", [=] {
+        while (s->other.load(rlx) == 0) rt::cpu_pause();
+        static_cast<void>(atomically ? static_cast<int>(o->word.load(rlx)) : o->data.get());
+      });
+    };
+  };
+  EXPECT_EQ(explore(build(true)).failure, "an atomic is used after its end");
+  EXPECT_EQ(explore(build(false)).failure, "data race: a read beside a write");
 }
 
 TEST(Explorer, TraceTellsTheSchedule) {
