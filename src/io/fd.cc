@@ -29,23 +29,15 @@ constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
 std::size_t at_most(std::size_t n) { return n < kMostAtOnce ? n : kMostAtOnce; }
 
-constexpr std::uint32_t kEverybody = std::uint32_t{1} << 30;
-
 }  // namespace
 
 void fd_gate::acquire() {
   sleeper n;
-  if (!units_.try_acquire() && units_.enlist(n)) {
-    sleep(n, wait_reason::semacquire);
-  }
+  pass_gate(units_, n, [](sleeper& s) { sleep(s, wait_reason::semacquire); });
 }
 
 void fd_gate::release(std::uint32_t units) {
-  for (sleeper* n = units_.release(units); n != nullptr;) {
-    sleeper* const next = n->next;  // n may be gone afterwards
-    rouse(n);
-    n = next;
-  }
+  open_gate(units_, units, [](sleeper* n) { rouse(n); });
 }
 
 int shared_fd::refused(outcome o, fd_guest* g) {
@@ -59,25 +51,14 @@ int shared_fd::refused(outcome o, fd_guest* g) {
   return error;
 }
 
-// Touches nothing after the gate is open.
 void shared_fd::destroy() noexcept {
-  shut();
-  gone_.release(1);
+  closing_.end([this] { shut(); });
 }
 
-bool shared_fd::begin_close() noexcept {
-  if (lock_.close()) {
-    return true;
-  }
-  through_.acquire();
-  return false;
-}
+bool shared_fd::begin_close() noexcept { return closing_.begin_close(); }
 
-// Whoever waits for the first closer may free the object: that gate is the last touch.
 void shared_fd::finish_close() noexcept {
-  leave();
-  gone_.acquire();
-  through_.release(kEverybody);
+  closing_.finish_close([this] { shut(); });
 }
 
 int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept {

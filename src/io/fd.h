@@ -1,9 +1,9 @@
 // A descriptor with everything that makes it usable by many goroutines: whose turn it is, how to wait, how
 // to close. Sockets, pipes and whatever else can be polled are thin over it.
 //
-// Closing. close() returns when everybody who was inside is out, and then the object may be destroyed at once. So
-// nobody touches it without a reference: an operation that failed leaves its own to a guest, if there is one,
-// who has still to say what has failed, or to try again. Whoever closes a second time, or destroys it, waits for
+// Closing. close() returns when everybody who was inside is out, and then the object may be destroyed at once
+// (fd_closing.h). So nobody touches it without a reference: an operation that failed leaves its own to a guest, if there
+// is one, who has still to say what has failed, or to try again. Whoever closes a second time, or destroys it, waits for
 // the first.
 //
 // An error is a positive number: an errno, or kOwn plus one of errc. Where a result may also be a number
@@ -18,15 +18,13 @@
 #include <weft/buffer.h>
 
 #include "io/calls.h"
-#include "io/fd_lock.h"
+#include "io/fd_closing.h"
 #include "io/poll_wait.h"
-#include "sync/sema_core.h"
 #include "sync/sleeper.h"
 
 namespace weft::rt {
 
-// fd_lock's gate: counts, and lets one go for each unit that is released. Who is let through, and who has released its
-// unit, does not touch it any more.
+// The gate of fd_lock and fd_closing: counts, and lets one go for each unit that is released.
 class fd_gate {
  public:
   void acquire();
@@ -72,9 +70,9 @@ class shared_fd {
   shared_fd(const shared_fd&) = delete;
   shared_fd& operator=(const shared_fd&) = delete;
 
-  bool closed() const noexcept { return lock_.closed(); }
+  bool closed() const noexcept { return closing_.lock().closed(); }
   // How many are inside; of interest to tests.
-  int users() const noexcept { return lock_.references(); }
+  int users() const noexcept { return closing_.lock().references(); }
 
  protected:
   // What an operation on a closed one says.
@@ -83,17 +81,17 @@ class shared_fd {
 
   // Before an operation: 0, or an error, if it is closed.
   int begin(direction d, fd_guest* g) {
-    const outcome o = lock_.lock(d);
+    const outcome o = closing_.lock().lock(d);
     return o == outcome::held ? 0 : refused(o, g);
   }
   int begin(fd_guest* g) {
-    const outcome o = lock_.enter();
+    const outcome o = closing_.lock().enter();
     return o == outcome::held ? 0 : refused(o, g);
   }
   // … and after it.
   void end(direction d, bool failed, fd_guest* g) {
     const bool keep = failed && g != nullptr && g->at_ == nullptr;
-    if (lock_.unlock(d, keep)) [[unlikely]] {
+    if (closing_.lock().unlock(d, keep)) [[unlikely]] {
       destroy();
     }
     if (keep) [[unlikely]] {
@@ -122,16 +120,14 @@ class shared_fd {
   virtual void shut() noexcept = 0;
   void destroy() noexcept;
   void leave() {
-    if (lock_.leave()) [[unlikely]] {
+    if (closing_.lock().leave()) [[unlikely]] {
       destroy();
     }
   }
   int refused(outcome o, fd_guest* g);
 
   const int when_closed_;
-  fd_lock<fd_gate> lock_;
-  fd_gate gone_;     // open for whoever closes it, once nobody is inside
-  fd_gate through_;  // open for everybody else who closes it, once he is through
+  fd_closing<fd_gate> closing_;
 };
 
 inline fd_guest::~fd_guest() {
