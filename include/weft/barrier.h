@@ -8,6 +8,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 
 namespace weft {
 
@@ -22,7 +23,9 @@ class barrier {
  public:
   constexpr explicit barrier(std::ptrdiff_t expected) noexcept
       : state_(static_cast<std::uint64_t>(expected)),
-        expected_(static_cast<std::uint64_t>(expected)) {}
+        expected_(static_cast<std::uint64_t>(expected)) {
+    made(this);
+  }
 
   struct arrival {
     std::uint32_t phase;

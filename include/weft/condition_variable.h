@@ -9,6 +9,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 #include <weft/mutex.h>
 
 namespace weft {
@@ -20,7 +21,7 @@ namespace detail {
 // Storage of rt::cond_core (src/sync/cond_core.h), which starts as zeros, and what is done with it.
 class cond {
  public:
-  constexpr cond() noexcept = default;
+  constexpr cond() noexcept { made(this); }
   cond(const cond&) = delete;
   cond& operator=(const cond&) = delete;
   ~cond() {

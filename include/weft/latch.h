@@ -6,6 +6,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 
 namespace weft {
 
@@ -18,7 +19,9 @@ class latch {
   static constexpr std::ptrdiff_t max() noexcept { return 0x7fffffff; }
 
   constexpr explicit latch(std::ptrdiff_t expected) noexcept
-      : state_(static_cast<std::uint64_t>(expected) << 32) {}
+      : state_(static_cast<std::uint64_t>(expected) << 32) {
+    detail::made(this);
+  }
   latch(const latch&) = delete;
   latch& operator=(const latch&) = delete;
 

@@ -6,6 +6,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 
 namespace weft {
 
@@ -15,8 +16,6 @@ namespace detail {
 WEFT_EXPORT bool lock_until(mutex& m, limit l);
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_too_recursive();
-extern WEFT_EXPORT bool
-    lock_checks;  // WEFTDEBUG=lockcheck=1; constant once the runtime has started
 [[noreturn]] WEFT_EXPORT void not_the_owner(bool locked);
 }  // namespace detail
 
@@ -42,7 +41,7 @@ class mutex {
  public:
   using native_handle_type = void*;
 
-  constexpr mutex() noexcept = default;
+  constexpr mutex() noexcept { detail::made(this); }
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 

@@ -6,6 +6,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 
 namespace weft {
 
@@ -15,7 +16,9 @@ namespace detail {
 class semaphore {
  public:
   constexpr explicit semaphore(std::ptrdiff_t count) noexcept
-      : state_(static_cast<std::uint64_t>(count) << 32) {}
+      : state_(static_cast<std::uint64_t>(count) << 32) {
+    made(this);
+  }
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 

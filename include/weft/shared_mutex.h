@@ -6,6 +6,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 #include <weft/mutex.h>
 
 namespace weft {
@@ -22,7 +23,7 @@ class shared_mutex {
  public:
   using native_handle_type = void*;
 
-  constexpr shared_mutex() noexcept = default;
+  constexpr shared_mutex() noexcept { detail::made(this); }
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 

@@ -6,6 +6,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 #include <weft/go.h>
 
 namespace weft {
@@ -18,7 +19,7 @@ namespace weft {
 /// When not to use it: for one goroutine use weft::thread.
 class wait_group {
  public:
-  constexpr wait_group() noexcept = default;
+  constexpr wait_group() noexcept { detail::made(this); }
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 

@@ -367,7 +367,7 @@ bool is_users(std::uintptr_t pc) {
 }  // namespace
 
 const void* user_call_site(const void* near) noexcept {
-  constexpr std::size_t kNear = 12;
+  constexpr std::size_t kNear = 24;  // std::make_shared() alone is ten, without optimisation
   if (is_users(reinterpret_cast<std::uintptr_t>(near))) return near;
   std::uintptr_t pcs[kNear];
   const std::size_t count = collect_pcs(this_frame(), pcs, kNear);

@@ -38,12 +38,45 @@ WEFT_NO_TSAN void match_stack(G& gp, void* arg) {
   }
 }
 
-// The goroutine that has to act before gp can go on, if that is known.
-WEFT_NO_TSAN const G* waits_for(const G& gp) {
+WEFT_NO_TSAN bool waits_to_read(const G& gp) {
+  return gp.reason == wait_reason::shared_mutex_lock_shared;
+}
+WEFT_NO_TSAN bool waits_for_lock(const G& gp) {
+  return gp.reason == wait_reason::mutex_lock || gp.reason == wait_reason::shared_mutex_lock ||
+         waits_to_read(gp);
+}
+
+bool is_written(const void* lock) {
+  std::size_t at = 0;
+  lock_owner o = lockcheck_next_owner(lock, at);
+  while (o.owner != 0 && o.mode != lock_mode::exclusive) o = lockcheck_next_owner(lock, at);
+  return o.owner != 0;
+}
+
+// A reader waits for the writer who is inside, or else for those who wait to be, and keep it out. (Once the one
+// inside has left, readers come first.)
+WEFT_NO_TSAN bool is_in_the_way(const G& gp, const lock_owner& o) {
+  switch (o.mode) {
+    case lock_mode::exclusive: return true;
+    case lock_mode::shared: return !waits_to_read(gp);
+    case lock_mode::queued: return waits_to_read(gp) && !is_written(gp.awaited());
+  }
+  return false;
+}
+
+// The goroutines that have to act before gp can go on, as far as they are known: one after the other, from at = 0 on.
+WEFT_NO_TSAN const G* next_awaited(const G& gp, std::size_t& at) {
   if (!gp.in(g_status::waiting)) return nullptr;
   if (gp.wait_is_limited()) return nullptr;  // it gives up one day
-  if (gp.reason == wait_reason::thread_join) return static_cast<const G*>(gp.awaited());
-  return gp.reason == wait_reason::mutex_lock ? lockcheck_owner(gp.awaited()).gp : nullptr;
+  if (gp.reason == wait_reason::thread_join) {
+    return at++ == 0 ? static_cast<const G*>(gp.awaited()) : nullptr;
+  }
+  if (!waits_for_lock(gp)) return nullptr;
+  for (;;) {
+    const lock_owner o = lockcheck_next_owner(gp.awaited(), at);
+    if (o.owner == 0) return nullptr;
+    if (o.gp != nullptr && is_in_the_way(gp, o)) return o.gp;
+  }
 }
 
 void print_duration(printer& out, std::int64_t ns) {
@@ -116,6 +149,26 @@ void print_cases(printer& out, const G& gp) {
   }
 }
 
+WEFT_NO_TSAN void print_owners(printer& out, const G& gp) {
+  constexpr int kOwnersShown = 4;
+  int count = 0;
+  std::size_t at = 0;
+  for (;;) {
+    const lock_owner o = lockcheck_next_owner(gp.awaited(), at);
+    if (o.owner == 0) break;
+    const bool readers_beside = o.mode == lock_mode::shared;  // of one who waits behind a writer
+    if ((!readers_beside && !is_in_the_way(gp, o)) || ++count > kOwnersShown) continue;
+    out.str(o.mode == lock_mode::exclusive ? ", held by "
+            : o.mode == lock_mode::shared  ? ", read by "
+                                           : ", which is to be written by ");
+    print_owner(out, o.owner);
+    out.str(" since ");
+    print_place(out, o.site);
+  }
+  if (count > kOwnersShown) out.str(", and by ").dec(count - kOwnersShown).str(" more");
+  if (debug_vars.lockcheck == 0) out.str(" (WEFTDEBUG=lockcheck=1 would say who holds it)");
+}
+
 WEFT_NO_TSAN void print_wait(printer& out, const G& gp) {
   out.str("\tgoroutine ").udec(gp.goid).str(": ").str(to_string(gp.reason));
   print_awaited(out, gp);
@@ -124,17 +177,7 @@ WEFT_NO_TSAN void print_wait(printer& out, const G& gp) {
     out.str(", for ");
     print_duration(out, nanotime() - gp.waiting_since);
   }
-  if (gp.reason == wait_reason::mutex_lock) {
-    const lock_owner owner = lockcheck_owner(gp.awaited());
-    if (owner.owner != 0) {
-      out.str(", held by ");
-      print_owner(out, owner.owner);
-      out.str(" since ");
-      print_place(out, owner.site);
-    } else if (debug_vars.lockcheck == 0) {
-      out.str(" (WEFTDEBUG=lockcheck=1 would say who holds it)");
-    }
-  }
+  if (waits_for_lock(gp)) print_owners(out, gp);
   out.chr('\n');
   print_cases(out, gp);
   out.flush();
@@ -153,53 +196,85 @@ void visit_wait(G& gp, void* arg) {
 struct cycle_listing {
   printer* out;
   bool with_waits;  // of its members
-  bool any = false;
+  int count = 0;
 };
 
-// How many goroutines wait for each other in a circle, of which gp has the smallest id; 0: it is in none.
-int cycle_from(const G& gp) {
-  int length = 0;
-  const G* at = &gp;
-  do {
-    at = waits_for(*at);
-    ++length;
-  } while (at != nullptr && at->goid > gp.goid && length < kLongestCycle);
-  return at == &gp ? length : 0;
-}
+// Goroutines that wait for each other in a circle, of whom the first has the smallest id. Depth first, since one
+// that wants to write waits for many; not for long, since there may be more ways than can be walked.
+class cycle_search {
+ public:
+  // How many they are; 0: gp is the smallest of none.
+  int run(const G& gp) {
+    constexpr int kSteps = 2000;
+    int depth = 0;
+    enter(gp, depth);
+    for (int step = 0; step < kSteps && depth > 0; ++step) {
+      const G* next = next_awaited(*path_[depth - 1], at_[depth - 1]);
+      if (next == &gp) return depth;
+      if (next == nullptr) {
+        --depth;
+      } else if (next->goid > gp.goid && depth < kLongestCycle && !contains(next, depth)) {
+        enter(*next, depth);
+      }
+    }
+    return 0;
+  }
+  const G& member(int i) const { return *path_[i]; }
+
+ private:
+  void enter(const G& gp, int& depth) {
+    path_[depth] = &gp;
+    at_[depth++] = 0;
+  }
+  bool contains(const G* gp, int depth) const {
+    for (int i = 0; i < depth; ++i) {
+      if (path_[i] == gp) return true;
+    }
+    return false;
+  }
+
+  const G* path_[kLongestCycle];
+  std::size_t at_[kLongestCycle];
+};
 
 void visit_cycle(G& gp, void* arg) {
   auto& listing = *static_cast<cycle_listing*>(arg);
   printer& out = *listing.out;
-  const int length = cycle_from(gp);
+  cycle_search cycle;
+  const int length = listing.count < kShown ? cycle.run(gp) : 0;
   if (length == 0) return;
-  const G* at = &gp;
+  ++listing.count;
   if (listing.with_waits) {
-    if (!listing.any) out.str("\npartial deadlock:\n");
-    for (int i = 0; i < length && at != nullptr; ++i, at = waits_for(*at)) print_wait(out, *at);
+    if (listing.count == 1) out.str("\npartial deadlock:\n");
+    for (int i = 0; i < length; ++i) print_wait(out, cycle.member(i));
   }
-  listing.any = true;
   out.str("cycle: goroutine ").udec(gp.goid);
-  at = &gp;
-  for (int i = 0; i < length && (at = waits_for(*at)) != nullptr; ++i) {
-    out.str(" waits for goroutine ").udec(at->goid);
+  for (int i = 1; i <= length; ++i) {
+    out.str(" waits for goroutine ").udec(cycle.member(i % length).goid);
   }
+  out.chr('\n');
+}
+
+void print_locked_again(printer& out, const lock_reports::inversion& i) {
+  const auto as = [](lock_mode mode) { return mode == lock_mode::shared ? " for reading" : ""; };
+  const bool both_read = i.held_as == lock_mode::shared && i.locks_as == lock_mode::shared;
+  out.str("WARNING: weft: ");
+  print_owner(out, i.who);
+  out.str(" locks mutex ");
+  print_object(out, i.locks);
+  out.str(as(i.locks_as))
+      .str(both_read ? ", which it reads already: a writer who comes in between stops both"
+                     : ", which it holds already");
+  out.str("\n\tlocked").str(as(i.held_as)).str(" at ");
+  print_place(out, i.held_site);
+  out.str("\n\tagain at ");
+  print_place(out, i.site);
   out.chr('\n');
 }
 
 void print_inversion(const lock_reports::inversion& i) {
   printer out;
-  if (i.held == i.locks) {
-    out.str("WARNING: weft: ");
-    print_owner(out, i.who);
-    out.str(" locks mutex ");
-    print_object(out, i.locks);
-    out.str(", which it holds already\n\tlocked at ");
-    print_place(out, i.held_site);
-    out.str("\n\tagain at ");
-    print_place(out, i.site);
-    out.chr('\n');
-    return;
-  }
+  if (i.held == i.locks) return print_locked_again(out, i);
   out.str("WARNING: weft: lock order inversion\n\t");
   print_owner(out, i.who);
   out.str(" locks ");
@@ -234,9 +309,10 @@ void print_object(printer& out, const void* object) noexcept {
   for_each_g(match_stack, &s);
   if (s.found != nullptr) {
     print_on_stack(out, *s.found, address(object));
-  } else if (const void* first = lockcheck_first_lock(object)) {
-    out.str(" (first locked at ");
-    print_place(out, first);
+  } else if (const object_origin origin = lockcheck_origin(object);
+             origin.made != nullptr || origin.first_lock != nullptr) {
+    out.str(origin.made != nullptr ? " (made by " : " (first locked at ");
+    print_place(out, origin.made != nullptr ? origin.made : origin.first_lock);
     out.chr(')');
   }
 }

@@ -7,8 +7,8 @@
 //   cycle: goroutine 1 waits for goroutine 7 waits for goroutine 1
 //
 // Owners of mutexes are known with WEFTDEBUG=lockcheck=1 (sync/lockcheck.h), joins always are. An object is
-// described by its symbol, by the frame that it lies in, or, a mutex on the heap with lockcheck, by where it was
-// first locked: nothing is kept in it. Goroutines that nobody can wake are leaked: debug/leak.cc.
+// described by its symbol, by the frame that it lies in, or, on the heap with lockcheck, by where it was made:
+// nothing is kept in it. Goroutines that nobody can wake are leaked: debug/leak.cc.
 #pragma once
 
 #include <cstddef>

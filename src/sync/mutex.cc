@@ -128,10 +128,15 @@ namespace detail {
 constinit bool lock_checks = false;
 
 bool lock_until(mutex& m, limit l) {
+  const void* site = nullptr;
+  if (lock_checks) [[unlikely]] {
+    site = rt::lock_site(__builtin_return_address(0));
+    if (rt::limit_of(l).none()) rt::lockcheck_wants(&m, site);
+  }
   const bool locked =
       rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), rt::limit_of(l));
   if (locked && lock_checks) [[unlikely]] {
-    rt::lockcheck_got(&m, rt::lock_site(__builtin_return_address(0)));
+    rt::lockcheck_got(&m, site);
   }
   return locked;
 }

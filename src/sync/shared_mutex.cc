@@ -4,6 +4,7 @@
 #include "base/fatal.h"
 #include "sync/context_node.h"
 #include "sync/lock_env.h"
+#include "sync/lockcheck.h"
 #include "sync/shared_mutex_core.h"
 
 namespace weft {
@@ -11,6 +12,7 @@ namespace weft {
 namespace {
 
 using core = rt::shared_mutex_core<rt::sleeper>;
+using rt::lock_mode;
 using rt::sleeper;
 using rt::wait_reason;
 static_assert(sizeof(core) == sizeof(shared_mutex) && alignof(core) == alignof(shared_mutex));
@@ -36,20 +38,15 @@ bool spin_for(Try&& attempt) {
   return false;
 }
 
-}  // namespace
-
-bool shared_mutex::try_lock() { return core_of(this).try_lock(); }
-bool shared_mutex::try_lock_shared() { return core_of(this).try_lock_shared(); }
-
-bool shared_mutex::lock_until(detail::limit l) {
-  core& c = core_of(this);
+// False: the limit came first.
+bool lock_for_writing(core& c, const detail::limit& l) {
   if (c.try_lock() || spin_for([&c] { return c.try_lock(); })) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock;
   const rt::lock_wait measured;
   sleeper n;
-  n.w.on = this;
+  n.w.on = &c;
   if (!c.enlist(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
@@ -66,15 +63,14 @@ bool shared_mutex::lock_until(detail::limit l) {
   return !mine;
 }
 
-bool shared_mutex::lock_shared_until(detail::limit l) {
-  core& c = core_of(this);
+bool lock_for_reading(core& c, const detail::limit& l) {
   if (c.try_lock_shared() || spin_for([&c] { return c.try_lock_shared(); })) {
     return true;
   }
   constexpr auto kReason = wait_reason::shared_mutex_lock_shared;
   const rt::lock_wait measured;
   sleeper n;
-  n.w.on = this;
+  n.w.on = &c;
   if (!c.enlist_shared(n) || rt::sleep_until(n, kReason, rt::limit_of(l))) {
     return true;
   }
@@ -85,7 +81,63 @@ bool shared_mutex::lock_shared_until(detail::limit l) {
   return true;
 }
 
+}  // namespace
+
+bool shared_mutex::lock_until(detail::limit l) {
+  if (!detail::lock_checks) [[likely]] {
+    return lock_for_writing(core_of(this), l);
+  }
+  const void* const site = rt::lock_site(__builtin_return_address(0));
+  const bool for_ever = rt::limit_of(l).none();
+  if (for_ever) {
+    rt::lockcheck_wants(this, site, lock_mode::exclusive);
+    rt::lockcheck_got(this, site, lock_mode::queued);
+  }
+  const bool locked = lock_for_writing(core_of(this), l);
+  if (for_ever) {
+    rt::lockcheck_releases(this, lock_mode::queued);
+  }
+  if (locked) {
+    rt::lockcheck_got(this, site, lock_mode::exclusive);
+  }
+  return locked;
+}
+
+bool shared_mutex::lock_shared_until(detail::limit l) {
+  if (!detail::lock_checks) [[likely]] {
+    return lock_for_reading(core_of(this), l);
+  }
+  const void* const site = rt::lock_site(__builtin_return_address(0));
+  if (rt::limit_of(l).none()) {
+    rt::lockcheck_wants(this, site, lock_mode::shared);
+  }
+  const bool locked = lock_for_reading(core_of(this), l);
+  if (locked) {
+    rt::lockcheck_got(this, site, lock_mode::shared);
+  }
+  return locked;
+}
+
+bool shared_mutex::try_lock() {
+  const bool locked = core_of(this).try_lock();
+  if (locked && detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_got(this, rt::lock_site(__builtin_return_address(0)), lock_mode::exclusive);
+  }
+  return locked;
+}
+
+bool shared_mutex::try_lock_shared() {
+  const bool locked = core_of(this).try_lock_shared();
+  if (locked && detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_got(this, rt::lock_site(__builtin_return_address(0)), lock_mode::shared);
+  }
+  return locked;
+}
+
 void shared_mutex::unlock() {
+  if (detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_releases(this, lock_mode::exclusive);
+  }
   const rt::inside here;  // as mutex.cc, unlock_contended()
   const core::outcome out = core_of(this).unlock();
   if (out.misuse) [[unlikely]] {
@@ -95,6 +147,9 @@ void shared_mutex::unlock() {
 }
 
 void shared_mutex::unlock_shared() {
+  if (detail::lock_checks) [[unlikely]] {
+    rt::lockcheck_releases(this, lock_mode::shared);
+  }
   const rt::inside here;  // as mutex.cc, unlock_contended()
   const core::outcome out = core_of(this).unlock_shared();
   if (out.misuse) [[unlikely]] {

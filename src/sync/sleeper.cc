@@ -20,6 +20,11 @@ void sleep(sleeper& n, wait_reason reason) {
 }
 
 bool sleep_until(sleeper& n, wait_reason reason, const wait_limit& limit) {
+  if (limit
+          .none()) {  // without a claim, by which reports would take it for one that ends by itself
+    sleep(n, reason);
+    return true;
+  }
   n.w.claim = &n.claim;
   while (!n.hands.fired.done()) {
     if (block_until(n.w, enlist, &n, n.hands.fired.address(), reason, limit) != wait_end::woken) {

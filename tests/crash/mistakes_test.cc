@@ -53,6 +53,11 @@ const mistake kMistakes[] = {
      2,
      {"^WARNING: weft: goroutine 1 locks mutex 0x[0-9a-f]+ \\(mistake::accounts\\), which it holds",
       "held by goroutine 1 since ", "\ncycle: goroutine 1 waits for goroutine 1\n"}},
+    {"mistake_locked_twice_with_a_context",
+     {kCheck},
+     2,
+     {"^WARNING: weft: goroutine 1 locks mutex 0x[0-9a-f]+ \\(mistake::accounts\\), which it holds",
+      "\ncycle: goroutine 1 waits for goroutine 1\n"}},
     {"mistake_locks_crossed",
      {kCheck},
      2,
@@ -69,8 +74,91 @@ const mistake kMistakes[] = {
     {"mistake_lock_on_the_heap",
      {kCheck},
      2,
+     {waits("sync.Mutex.Lock of 0x[0-9a-f]+ \\(made by mistake_lock_on_the_heap.*\\), for")}},
+    {"mistake_lock_from_before",
+     {kCheck},
+     2,
      {waits(
-         "sync.Mutex.Lock of 0x[0-9a-f]+ \\(first locked at mistake_lock_on_the_heap.*\\), for")}},
+         "sync.Mutex.Lock of 0x[0-9a-f]+ \\(first locked at mistake_lock_from_before.*\\), for")}},
+    {"mistake_group_on_the_heap",
+     {kCheck},
+     2,
+     {waits("sync.WaitGroup.Wait of 0x[0-9a-f]+ \\(made by mistake_group_on_the_heap.*"
+            "/mistakes.cc:[0-9]+\\), for")}},
+    {"mistake_condition_on_the_heap",
+     {kCheck},
+     2,
+     {waits("sync.Cond.Wait of 0x[0-9a-f]+ \\(made by .*queue.*/mistakes.cc:[0-9]+\\), for")}},
+    {"mistake_latch_on_the_heap",
+     {kCheck},
+     2,
+     {waits("latch wait of 0x[0-9a-f]+ \\(made by mistake_latch_on_the_heap.*\\), for")}},
+    {"mistake_barrier_on_the_heap",
+     {kCheck},
+     2,
+     {waits("barrier wait of 0x[0-9a-f]+ \\(made by mistake_barrier_on_the_heap.*\\), for")}},
+    {"mistake_semaphore_on_the_heap",
+     {kCheck},
+     2,
+     {waits("semacquire of 0x[0-9a-f]+ \\(made by mistake_semaphore_on_the_heap.*\\), for")}},
+    {"mistake_shared_on_the_heap",
+     {kCheck},
+     2,
+     {waits("sync.RWMutex.Lock of 0x[0-9a-f]+ \\(made by mistake_shared_on_the_heap.*\\), for .*, "
+            "read by goroutine [0-9]+ since mistake_shared_on_the_heap.*\n")}},
+    {"locks_at_one_address_under_check", {kCheck}, 0, {"^$"}},
+    {"mistake_writer_crossed",
+     {kCheck},
+     2,
+     {"WARNING: weft: lock order inversion\n",
+      waits("sync.RWMutex.RLock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*, held by goroutine 1 "
+            "since shared_crossed.*\n"),
+      "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n"}},
+    {"mistake_reader_crossed",
+     {kCheck},
+     2,
+     {"WARNING: weft: lock order inversion\n",
+      waits("sync.RWMutex.Lock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*, read by goroutine 1 "
+            "since shared_crossed.*\n"),
+      "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n"}},
+    {"mistake_one_of_many_readers",
+     {kCheck},
+     2,
+     {waits("sync.RWMutex.Lock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*(, read by goroutine "
+            "[0-9]+ since mistake_one_of_many_readers.*){4}, and by 2 more\n"),
+      "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n$"}},
+    {"mistake_reads_again_behind_a_writer",
+     {kCheck},
+     2,
+     {"^WARNING: weft: goroutine 1 locks mutex 0x[0-9a-f]+ \\(mistake::prices\\) for reading, "
+      "which "
+      "it reads already: a writer who comes in between stops both\n"
+      "\tlocked for reading at mistake_reads_again_behind_a_writer.*\n"
+      "\tagain at mistake_reads_again_behind_a_writer.*\n",
+      waits("sync.RWMutex.RLock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*, read by goroutine 1 "
+            "since .*, which is to be written by goroutine ([0-9]+) since .*\n"),
+      "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n"}},
+    {"mistake_reads_twice",
+     {kCheck},
+     0,
+     {"^WARNING: weft: goroutine 1 locks mutex .* for reading, which it reads "
+      "already.*\n.*\n.*\n$"}},
+    {"mistake_reads_twice", {}, 0, {"^$"}},
+    {"mistake_partial_deadlock_of_readers",
+     {kCheck},
+     0,
+     {"\npartial deadlock:\n(\t.*\n){3}cycle: goroutine ([0-9]+) waits for goroutine [0-9]+ waits "
+      "for "
+      "goroutine [0-9]+ waits for goroutine \\2\n$"}},
+    {"mistake_shared_in_two_orders",
+     {kCheck},
+     0,
+     {"^WARNING: weft: lock order inversion\n"
+      "\tgoroutine 1 locks 0x[0-9a-f]+ \\(mistake::accounts\\) at mistake_shared_in_two_orders.*\n"
+      "\twhile it holds 0x[0-9a-f]+ \\(mistake::prices\\), locked at .*\n"
+      "\tthe other way round, by goroutine 1 at mistake_shared_in_two_orders.*\n$"}},
+    {"mistake_shared_in_two_orders", {}, 0, {"^$"}},
+    {"shared_under_check", {kCheck}, 0, {"^$"}},
     {"mistake_unlock_forgotten", {kCheck}, 2, {"held by goroutine [0-9]+ since "}},
     {"mistake_joins_each_other",
      {},
@@ -137,7 +225,16 @@ const mistake kMistakes[] = {
     {"mistake_barrier_one_short", {}, 2, {kDeadlock, "\\[barrier wait\\]:\n"}},
     {"mistake_promise_not_kept", {}, 2, {kDeadlock, "\\[future wait\\]:\n"}},
     {"mistake_semaphore_not_released", {}, 2, {kDeadlock, "\\[semacquire\\]:\n"}},
-    {"mistake_reader_becomes_writer", {}, 2, {kDeadlock, "\\[sync.RWMutex.Lock\\]:\n"}},
+    {"mistake_reader_becomes_writer",
+     {},
+     2,
+     {kDeadlock, "\\[sync.RWMutex.Lock\\]:\n", "lockcheck=1 would say who holds it\\)\n"}},
+    {"mistake_reader_becomes_writer",
+     {kCheck},
+     2,
+     {"^WARNING: weft: goroutine 1 locks mutex 0x[0-9a-f]+ \\(mistake::prices\\), which it holds "
+      "already\n\tlocked for reading at mistake_reader_becomes_writer.*\n\tagain at .*\n",
+      "\ncycle: goroutine 1 waits for goroutine 1\n"}},
     {"mistake_ring_of_channels", {}, 2, {kDeadlock, waits("chan receive of ")}},
     {"mistake_group_waits_for_itself", {}, 2, {kDeadlock}},
     {"mistake_nested_panic_text", {}, 2, {"^panic: first line\n\tsecond line\n\ngoroutine 1 "}},
@@ -192,6 +289,12 @@ TEST(HeldMutexes, AreSearchedForOnlyInWhatIsThere) {
   const outcome unloaded = run_program("parks_beside_dlclose", {"WEFTDEBUG=lockcheck=1"});
   EXPECT_EQ(unloaded.exit_status, 0) << unloaded.err;
   EXPECT_EQ(unloaded.err, "");
+}
+
+TEST(PartialDeadlock, IsNotSeenWhereSomebodyMayGiveUp) {
+  const outcome o = run_program("readers_behind_a_writer_with_a_limit", {"WEFTDEBUG=lockcheck=1"});
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  EXPECT_EQ(count(o.err, "partial deadlock"), 0U) << o.err;
 }
 
 TEST(MistakeOnTheStack, LargeArray) {

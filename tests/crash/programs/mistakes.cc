@@ -20,7 +20,11 @@
 namespace mistake {
 
 weft::mutex accounts, journal;
+weft::shared_mutex prices;
 std::mutex plain;
+
+// Calls before it are no tail calls, and have their frames.
+[[gnu::always_inline]] inline void stay() { asm volatile(""); }
 
 // The others get where they are going.
 void let_park(std::uint64_t others) {
@@ -39,7 +43,7 @@ void let_park(std::uint64_t others) {
   } else {
     weft::this_thread::sleep_for(std::chrono::microseconds(1));  // sleep-ok: to park
   }
-  asm volatile("");
+  stay();
 }
 
 }  // namespace mistake
@@ -89,6 +93,12 @@ CRASH_PROGRAM(mistake_locked_twice) {
   return weft::run([] {
     const weft::lock_guard once(accounts);
     const weft::lock_guard twice(accounts);
+  });
+}
+CRASH_PROGRAM(mistake_locked_twice_with_a_context) {
+  return weft::run([] {
+    const weft::lock_guard once(accounts);
+    return accounts.lock(weft::context::background()) ? 1 : 2;
   });
 }
 CRASH_PROGRAM(mistake_locks_crossed) {
@@ -255,6 +265,220 @@ CRASH_PROGRAM(mistake_lock_on_the_heap) {
     const auto m = std::make_unique<weft::mutex>();
     m->lock();
     m->lock();
+    stay();
+  });
+}
+CRASH_PROGRAM(mistake_lock_from_before) {
+  const auto m = std::make_unique<weft::mutex>();
+  return weft::run([&m] {
+    m->lock();
+    m->lock();
+    stay();
+  });
+}
+// What one waits for is on the heap: reports say who has made it.
+CRASH_PROGRAM(mistake_group_on_the_heap) {
+  return weft::run([] {
+    const auto all = std::make_unique<weft::wait_group>();
+    all->add();
+    all->wait();
+  });
+}
+CRASH_PROGRAM(mistake_condition_on_the_heap) {
+  struct queue {
+    weft::mutex m;
+    weft::condition_variable not_empty;
+  };
+  return weft::run([] {
+    const auto q = std::make_shared<queue>();
+    weft::unique_lock held(q->m);
+    q->not_empty.wait(held);
+  });
+}
+CRASH_PROGRAM(mistake_latch_on_the_heap) {
+  return weft::run([] { std::make_unique<weft::latch>(1)->wait(); });
+}
+CRASH_PROGRAM(mistake_barrier_on_the_heap) {
+  return weft::run([] { std::make_unique<weft::barrier<>>(2)->arrive_and_wait(); });
+}
+CRASH_PROGRAM(mistake_semaphore_on_the_heap) {
+  return weft::run(
+      [] { std::vector<weft::binary_semaphore*>{new weft::binary_semaphore(0)}[0]->acquire(); });
+}
+CRASH_PROGRAM(mistake_shared_on_the_heap) {
+  return weft::run([] {
+    const auto m = std::make_unique<weft::shared_mutex>();
+    weft::thread([&m] {
+      m->lock_shared();
+      stay();
+    }).join();
+    m->lock();
+    stay();
+  });
+}
+// Right: what was at an address before says nothing of the locks that are there now.
+CRASH_PROGRAM(locks_at_one_address_under_check) {
+  return weft::run([] {
+    alignas(weft::mutex) std::byte room[sizeof(weft::mutex)];
+    for (const bool accounts_first : {false, true}) {
+      auto* const m = new (room) weft::mutex;
+      weft::mutex& first = accounts_first ? accounts : *m;
+      weft::mutex& second = accounts_first ? *m : accounts;
+      weft::latch one(1);
+      lock_both(first, second, one);
+      m->lock();  // … and is destroyed so
+    }
+    auto* const last = new (room) weft::mutex;
+    last->lock();
+    last->unlock();
+  });
+}
+// Two goroutines that hold what the other wants; the main one has prices, for writing or for reading.
+template <class Lock, class OtherLock>
+int shared_crossed() {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    weft::latch both(2);
+    weft::thread other([&] {
+      const weft::lock_guard held(accounts);
+      both.arrive_and_wait();
+      const OtherLock wanted(prices);
+    });
+    const Lock held(prices);
+    both.arrive_and_wait();
+    const weft::lock_guard wanted(accounts);
+  });
+}
+CRASH_PROGRAM(mistake_writer_crossed) {
+  return shared_crossed<weft::unique_lock<weft::shared_mutex>,
+                        weft::shared_lock<weft::shared_mutex>>();
+}
+CRASH_PROGRAM(mistake_reader_crossed) {
+  return shared_crossed<weft::shared_lock<weft::shared_mutex>,
+                        weft::unique_lock<weft::shared_mutex>>();
+}
+// A writer waits for both readers, one of whom waits for it.
+CRASH_PROGRAM(mistake_one_of_many_readers) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    weft::latch all(7);
+    for (int i = 0; i < 5; ++i) {
+      weft::go([&all] {
+        prices.lock_shared();
+        all.arrive_and_wait();
+        weft::chan<int>().recv();
+      });
+    }
+    weft::go([&all] {
+      prices.lock_shared();
+      all.arrive_and_wait();
+      accounts.lock();
+      stay();
+    });
+    accounts.lock();
+    all.arrive_and_wait();
+    prices.lock();
+    stay();
+  });
+}
+// A writer comes between a reader and the same reader once more.
+CRASH_PROGRAM(mistake_reads_again_behind_a_writer) {
+  weft::runtime::gomaxprocs(1);  // in turn
+  return weft::run([] {
+    prices.lock_shared();
+    weft::go([] {
+      prices.lock();
+      stay();
+    });
+    let_park(1);
+    prices.lock_shared();
+    stay();
+  });
+}
+CRASH_PROGRAM(mistake_reads_twice) {
+  return weft::run([] {
+    for (int i = 0; i < 2; ++i) {
+      const weft::shared_lock once(prices);
+      const weft::shared_lock twice(prices);
+    }
+  });
+}
+// A reader waits for the mutex of another, whom a writer keeps out, who waits for the first. The rest goes on.
+template <class Write>
+int partial_deadlock_of(Write write) {
+  return weft::run([write] {
+    weft::latch both(2), written(1);
+    weft::go([&] {
+      prices.lock_shared();
+      both.arrive_and_wait();
+      written.wait();
+      accounts.lock();
+      stay();
+    });
+    weft::go([&] {
+      accounts.lock();
+      both.arrive_and_wait();
+      written.wait();
+      prices.lock_shared();
+      stay();
+    });
+    both.wait();
+    weft::go(write);
+    while (!weft::test::somebody_waits_in("sync.RWMutex.Lock]")) weft::gosched();
+    written.count_down();
+    while (!weft::test::somebody_waits_in("sync.Mutex.Lock]")) weft::gosched();
+    while (!weft::test::somebody_waits_in("sync.RWMutex.RLock]")) weft::gosched();
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+  });
+}
+CRASH_PROGRAM(mistake_partial_deadlock_of_readers) {
+  return partial_deadlock_of([] {
+    prices.lock();
+    stay();
+  });
+}
+// Nobody hangs for ever: the writer may give up.
+CRASH_PROGRAM(readers_behind_a_writer_with_a_limit) {
+  const auto [ctx, cancel] = weft::with_cancel(weft::context::background());
+  return partial_deadlock_of([ctx = ctx] { static_cast<void>(prices.lock(ctx)); });
+}
+CRASH_PROGRAM(mistake_shared_in_two_orders) {
+  return weft::run([] {
+    {
+      const weft::lock_guard a(accounts);
+      const weft::shared_lock b(prices);
+    }
+    const weft::lock_guard b(prices);
+    const weft::lock_guard a(accounts);
+  });
+}
+// Right: readers beside each other, upgrades by trying, one who locks and another who unlocks, limits.
+CRASH_PROGRAM(shared_under_check) {
+  return weft::run([] {
+    weft::latch all(3);
+    weft::wait_group done;
+    for (int i = 0; i < 3; ++i) {
+      done.go([&all] {
+        const weft::shared_lock held(prices);
+        all.arrive_and_wait();
+        const weft::lock_guard inner(accounts);
+      });
+    }
+    done.wait();
+    prices.lock_shared();
+    if (prices.try_lock()) std::fputs("written while it is read\n", stderr);
+    weft::thread([] { prices.unlock_shared(); }).join();
+    prices.lock();
+    weft::thread([] { prices.unlock(); }).join();
+    weft::shared_timed_mutex rates;
+    rates.lock_shared();
+    static_cast<void>(rates.try_lock_for(std::chrono::microseconds(1)));
+    static_cast<void>(rates.try_lock_shared());
+    rates.unlock_shared();
+    rates.unlock_shared();
+    const weft::lock_guard inner(accounts);
+    static_cast<void>(prices.try_lock());
+    prices.unlock();
   });
 }
 CRASH_PROGRAM(mistake_parks_with_std_mutex_often) {
@@ -366,9 +590,9 @@ CRASH_PROGRAM(mistake_semaphore_not_released) {
 }
 CRASH_PROGRAM(mistake_reader_becomes_writer) {
   return weft::run([] {
-    weft::shared_mutex m;
-    m.lock_shared();
-    m.lock();
+    prices.lock_shared();
+    prices.lock();
+    stay();
   });
 }
 CRASH_PROGRAM(mistake_ring_of_channels) {
