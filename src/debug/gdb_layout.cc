@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "gmp/arena.h"
 #include "gmp/g.h"
@@ -14,7 +15,9 @@ namespace weft::rt {
 
 namespace {
 
-constexpr std::size_t kReasons = static_cast<std::size_t>(wait_reason::stopping_the_world) + 1;
+constexpr std::size_t kReasons = static_cast<std::size_t>(wait_reason::io_wait) + 1;
+static_assert(to_string(static_cast<wait_reason>(kReasons)) == std::string_view("unknown"),
+              "that was not the last reason");
 const char* reasons[kReasons];
 
 std::uint64_t word(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }

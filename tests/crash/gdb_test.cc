@@ -126,6 +126,12 @@ TEST_F(Gdb, AttachesAndLeaves) {
   EXPECT_EQ(o.exit_status, 5) << o.out << o.err;
 }
 
+// It has the last of all reasons.
+TEST_F(Gdb, GoroutinesThatWaitForADescriptor) {
+  expect(gdb({"run", "info goroutines"}, {"--args", CRASH_PROGRAMS, "reads_from_a_silent_pipe"}),
+         "\n  goroutine 2 \\[IO wait\\] .*\n");
+}
+
 TEST_F(Gdb, BeforeTheRuntimeStarts) {
   expect(gdb({"break main", "run", "info goroutines"}, {"--args", CRASH_PROGRAMS, "deadlock_two"}),
          "weft: the runtime has not started yet\n");

@@ -229,3 +229,16 @@ CRASH_PROGRAM(ancestors) {
     done.wait();
   });
 }
+
+// For debuggers, which stop at the signal.
+CRASH_PROGRAM(reads_from_a_silent_pipe) {
+  return weft::run([] {
+    auto [reader, writer] = weft::io::pipe();
+    weft::go([&reader = reader] {
+      char byte[1];
+      static_cast<void>(reader.read_some(byte));
+    });
+    while (!weft::test::somebody_waits_in("IO wait")) weft::gosched();
+    std::raise(SIGTRAP);
+  });
+}
