@@ -30,4 +30,4 @@ configure_file(cmake/weft.pc.in weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # For those whose gdb does not load what programs carry.
-install(FILES src/debug/weft-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+install(FILES src/debug/weft-gdb.py src/debug/weft_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)

@@ -24,7 +24,7 @@ std::uint64_t word(const void* p) { return reinterpret_cast<std::uintptr_t>(p); 
 
 }  // namespace
 
-// The order is that of FIELDS in weft-gdb.py.
+// The order is that of FIELDS in weft-gdb.py and weft_lldb.py.
 struct debug_layout {
   std::uint64_t magic = 0;  // set last: the runtime has started
   std::uint64_t version = 2;

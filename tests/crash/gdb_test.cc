@@ -1,4 +1,4 @@
-// The commands for gdb, on a running program and on a core file.
+// The commands for gdb and lldb, on a running program and on a core file.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -135,6 +135,64 @@ TEST_F(Gdb, GoroutinesThatWaitForADescriptor) {
 TEST_F(Gdb, BeforeTheRuntimeStarts) {
   expect(gdb({"break main", "run", "info goroutines"}, {"--args", CRASH_PROGRAMS, "deadlock_two"}),
          "weft: the runtime has not started yet\n");
+}
+
+class Lldb : public Gdb {
+ protected:
+  void SetUp() override {
+    if (std::system("lldb -b -o 'script import lldb.embedded_interpreter' 2>&1 | "
+                    "grep -q 'not found\\|Error'") == 0) {
+      GTEST_SKIP() << "lldb is not there, or has no Python";
+    }
+    Gdb::SetUp();
+  }
+  static std::string lldb(const std::vector<std::string>& commands,
+                          const std::vector<std::string>& last) {
+    std::vector<std::string> words{"lldb", "-b", "-x", "-o", "command script import " LLDB_SCRIPT};
+    for (const std::string& c : commands) {
+      words.emplace_back("-o");
+      words.push_back(c);
+    }
+    words.insert(words.end(), last.begin(), last.end());
+    const outcome o = run({.command = words});
+    return o.out + o.err;
+  }
+};
+
+TEST_F(Lldb, OfARunningProgram) {
+  const std::string text = lldb({"b weft::rt::begin_crash", "run", "goroutines", "goroutine 2 bt",
+                                 "thread list", "continue", "goroutines"},
+                                {"--", CRASH_PROGRAMS, "deadlock_two"});
+  expect(text,
+         "  goroutine 1 \\[sync.WaitGroup.Wait\\] weft::wait_group::wait.*\n"
+         "  goroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\} weft::wait_group::wait.*\n");
+  expect(text,
+         "\ngoroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\}:\n    frame #0: .*\n"
+         "(    frame #.*\n)*    frame #[0-9]+: .*weft::wait_group::wait.*\n    frame "
+         "#.*wait_forever.*\n"
+         "(    frame #.*\n)*    frame #[0-9]+: .*weft_goroutine_entry.*\ncreated by .* in "
+         "goroutine 1\n");
+  expect(text, "  thread #[0-9]+: tid = 4294967298, .*'goroutine 2 \\[sync.WaitGroup.Wait\\]");
+  expect(text, "exited with status = 2 ");
+}
+
+TEST_F(Lldb, RunningGoroutines) {
+  const std::string text = lldb({"b app::leaf", "run", "goroutines", "goroutine 77 bt"},
+                                {"--", CRASH_PROGRAMS, "panic_std_exception"});
+  expect(text, "  goroutine 2 \\[running\\] app::leaf.*\n");
+  expect(text, "no goroutine 77\n");
+}
+
+// Both scripts read the same table.
+TEST(Scripts, KnowTheSameFields) {
+  const auto fields = [](const char* script) {
+    std::ifstream in(script);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t begin = text.find("\nFIELDS = (");
+    return text.substr(begin, text.find(")\n", begin) - begin);
+  };
+  EXPECT_NE(fields(GDB_SCRIPT), "");
+  EXPECT_EQ(fields(GDB_SCRIPT), fields(LLDB_SCRIPT));
 }
 
 }  // namespace
