@@ -9,14 +9,16 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/readable.h"
 #include "debug/loaded_file.h"
+#include "os/clock.h"
 
 namespace weft::rt {
 
 namespace {
 
 constexpr const char* kSelf = "/proc/self/exe";
-constexpr std::size_t kFiles = 64;
+constexpr std::size_t kFiles = 128;
 
 // Text in a fixed buffer; what does not fit makes it empty.
 class path_buffer {
@@ -51,9 +53,48 @@ struct image_slot {
   // atomic: load address of the file; 0 until the image is complete.
   atomic<std::uintptr_t> key{0};
   known_image image;
+  // atomic: when the files were last found to be as they were; -1: they are not.
+  atomic<std::int64_t> intact_at{0};
 };
 constinit image_slot slots[kFiles];
 constinit atomic<std::size_t> slots_claimed{0};
+
+bool same(byte_range a, byte_range b) {
+  return a.size == b.size && std::memcmp(a.data, b.data, a.size) == 0;
+}
+
+// A system call a millisecond, not one for each frame.
+bool still_intact(image_slot& slot) {
+  constexpr std::int64_t kOften = 1'000'000;  // ns
+  const std::int64_t now = nanotime();
+  // order: MF2 relaxed; a lone number
+  const std::int64_t known = slot.intact_at.load(WEFT_ORDER(MF2, relaxed));
+  if (known < 0) return false;
+  if (now - known < kOften) return true;
+  const bool intact = slot.image.file.intact() && slot.image.debug.intact();
+  slot.intact_at.store(intact ? now : -1, WEFT_ORDER(MF2, relaxed));  // order: MF2 as above
+  return intact;
+}
+
+// The build id in a section or segment of notes; empty if there is none.
+byte_range build_id_in(byte_range notes) {
+  constexpr std::size_t kName = 4;  // "GNU"
+  while (notes.size >= sizeof(ElfW(Nhdr)) + kName) {
+    ElfW(Nhdr) header;
+    std::memcpy(&header, notes.data, sizeof header);
+    const std::uint64_t begin =
+        sizeof header + ((header.n_namesz + std::uint64_t{3}) & ~std::uint64_t{3});
+    const std::uint64_t end = begin + ((header.n_descsz + std::uint64_t{3}) & ~std::uint64_t{3});
+    if (begin + header.n_descsz > notes.size) break;
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == kName &&
+        std::memcmp(notes.data + sizeof header, "GNU", kName) == 0) {
+      return {notes.data + begin, header.n_descsz};
+    }
+    if (end >= notes.size) break;
+    notes = {notes.data + end, notes.size - end};
+  }
+  return {};
+}
 
 elf_image debug_file_of(const elf_image& file) {
   const byte_range id = file.build_id();
@@ -62,7 +103,9 @@ elf_image debug_file_of(const elf_image& file) {
   path_buffer path;
   path.add(root != nullptr ? root : "/usr/lib/debug").add("/.build-id/");
   path.add_hex({id.data, 1}).add("/").add_hex({id.data + 1, id.size - 1}).add(".debug");
-  return elf_image(path.c_str());
+  const elf_image found(path.c_str());
+  const byte_range its = found.build_id();
+  return !its || same(its, id) ? found : elf_image();
 }
 
 }  // namespace
@@ -87,6 +130,7 @@ elf_image::elf_image(const char* path) noexcept {
     data_ = nullptr;
     return;
   }
+  header_ = *header;
   section_count_ = header->e_shnum;
   sections_ = at<ElfW(Shdr)>(header->e_shoff, section_count_ * sizeof(ElfW(Shdr)));
   if (sections_ == nullptr || header->e_shstrndx >= section_count_) {
@@ -112,13 +156,50 @@ byte_range elf_image::section(std::string_view name) const noexcept {
 }
 
 byte_range elf_image::build_id() const noexcept {
-  const byte_range note = section(".note.gnu.build-id");
-  constexpr std::size_t kHeader = sizeof(ElfW(Nhdr)) + 4;  // with the name "GNU"
-  if (note.size < kHeader) return {};
-  ElfW(Nhdr) header;
-  std::memcpy(&header, note.data, sizeof header);
-  if (header.n_descsz > note.size - kHeader) return {};
-  return {note.data + kHeader, header.n_descsz};
+  return build_id_in(section(".note.gnu.build-id"));
+}
+
+// Of a file that was cut off the last page is gone.
+bool elf_image::intact() const noexcept {
+  if (data_ == nullptr) return true;
+  return readable(reinterpret_cast<std::uintptr_t>(data_ + size_ - 1), 1) &&
+         readable(reinterpret_cast<std::uintptr_t>(data_), 1) &&
+         std::memcmp(data_, &header_, sizeof header_) == 0;
+}
+
+bool elf_image::begins_with(const std::uint8_t* bytes, std::size_t size) const noexcept {
+  constexpr std::size_t kHeader = sizeof(ElfW(Ehdr));
+  if (size > size_) size = size_;
+  return data_ != nullptr && std::memcmp(data_ + kHeader, bytes + kHeader, size - kHeader) == 0;
+}
+
+void loaded_head::read(const loaded_file& where) noexcept {
+  if (!readable(where.begin, kBytes)) return;
+  std::memcpy(bytes_, reinterpret_cast<const void*>(where.begin), kBytes);
+  known_ = std::memcmp(bytes_, ELFMAG, SELFMAG) == 0;
+}
+
+bool loaded_head::is_of(const loaded_file& where) const noexcept {
+  return !known_ || std::memcmp(bytes_, reinterpret_cast<const void*>(where.begin), kBytes) == 0;
+}
+
+bool loaded_head::is_of(const elf_image& file) const noexcept {
+  return !known_ || file.begins_with(bytes_, kBytes);
+}
+
+byte_range loaded_head::build_id() const noexcept {
+  ElfW(Ehdr) header;
+  std::memcpy(&header, bytes_, sizeof header);
+  for (std::size_t i = 0; known_ && i < header.e_phnum; ++i) {
+    ElfW(Phdr) part;
+    const std::uint64_t at = header.e_phoff + i * sizeof part;
+    if (at > kBytes - sizeof part) break;
+    std::memcpy(&part, bytes_ + at, sizeof part);
+    if (part.p_type != PT_NOTE || part.p_offset > kBytes || part.p_filesz > kBytes - part.p_offset)
+      continue;
+    if (const byte_range id = build_id_in({bytes_ + part.p_offset, part.p_filesz})) return id;
+  }
+  return {};
 }
 
 elf_image::symbol_table elf_image::symbols() const noexcept {
@@ -143,21 +224,37 @@ elf_image::symbol_table elf_image::symbols() const noexcept {
 
 // Two threads may map one file twice: that costs address space, and happens once.
 const known_image* image_of(const loaded_file& where) noexcept {
-  for (const image_slot& known : slots) {
+  // order: MF2 relaxed; those who are not complete have no key
+  const std::size_t claimed = slots_claimed.load(WEFT_ORDER(MF2, relaxed));
+  for (std::size_t i = 0; i < claimed && i < kFiles; ++i) {
+    image_slot& known = slots[i];
     // order: MF1 acquire; pairs with the release below, which publishes the image
-    if (known.key.load(WEFT_ORDER(MF1, acquire)) == where.begin) return &known.image;
+    if (known.key.load(WEFT_ORDER(MF1, acquire)) == where.begin && known.image.head.is_of(where) &&
+        still_intact(known)) {
+      return &known.image;
+    }
   }
+  if (claimed >= kFiles) return nullptr;
   // order: MF2 relaxed; only hands out indices
   const std::size_t index = slots_claimed.fetch_add(1, WEFT_ORDER(MF2, relaxed));
   if (index >= kFiles) return nullptr;
   image_slot& mine = slots[index];
   known_image& image = mine.image;
+  image.head.read(where);
   image.file = elf_image(*where.path != '\0' ? where.path : kSelf);
+  if (!image.head.is_of(image.file)) image.file = {};
   image.debug = debug_file_of(image.file);
   image.symbols = image.with_debug().symbols();
   if (image.symbols.count == 0) image.symbols = image.file.symbols();
   mine.key.store(where.begin, WEFT_ORDER(MF1, release));  // order: MF1 pairs with the acquire above
   return &image;
+}
+
+bool is_intact(const known_image& image) noexcept {
+  for (image_slot& slot : slots) {
+    if (&slot.image == &image) return still_intact(slot);
+  }
+  return false;
 }
 
 }  // namespace weft::rt

@@ -194,6 +194,7 @@ struct remembered {
   // atomic: the address; 0 free, 1 being filled in.
   atomic<std::uintptr_t> key{0};
   bool found = false;
+  const known_image* image = nullptr;  // of which it is true
   symbol function;
   union {
     char none;
@@ -208,7 +209,8 @@ remembered& entry_for(std::uintptr_t pc, std::size_t probe) {
   return memory[(((pc * 0x9e3779b97f4a7c15) >> 55) + probe) % kRemembered];
 }
 
-void remember(std::uintptr_t pc, bool found, const source_frames& frames, const symbol& function) {
+void remember(std::uintptr_t pc, const known_image* image, bool found, const source_frames& frames,
+              const symbol& function) {
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
     remembered& e = entry_for(pc, probe);
     std::uintptr_t none = 0;
@@ -218,6 +220,7 @@ void remember(std::uintptr_t pc, bool found, const source_frames& frames, const 
       continue;
     }
     e.found = found;
+    e.image = image;
     std::construct_at(&e.frames, frames);
     e.function = function;
     e.key.store(pc, WEFT_ORDER(SC2, release));  // order: SC2 pairs with the acquire in recall()
@@ -225,11 +228,13 @@ void remember(std::uintptr_t pc, bool found, const source_frames& frames, const 
   }
 }
 
-const remembered* recall(std::uintptr_t pc) {
+// By a file that is loaded there; or, if none is any more, by whichever was.
+const remembered* recall(std::uintptr_t pc, const known_image* image) {
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
     const remembered& e = entry_for(pc, probe);
     // order: SC2 acquire; pairs with the release that published the answer
-    if (e.key.load(WEFT_ORDER(SC2, acquire)) == pc) return &e;
+    if (e.key.load(WEFT_ORDER(SC2, acquire)) != pc) continue;
+    if (image != nullptr ? e.image == image : is_intact(*e.image)) return &e;
   }
   return nullptr;
 }
@@ -265,20 +270,21 @@ bool look_up_source(const elf_image& file, std::uint64_t address, source_frames&
 bool find_source(std::uintptr_t pc, source_frames& found, symbol* function) noexcept {
   symbol ignored;
   symbol& named = function != nullptr ? *function : ignored;
-  if (const remembered* e = recall(pc)) {
+  found.count = 0;
+  named = {nullptr, pc};
+  loaded_file file;
+  const bool loaded = find_loaded_file(pc, file);
+  const known_image* image = loaded ? image_of(file) : nullptr;
+  if (loaded && image == nullptr) return false;
+  if (const remembered* e = recall(pc, image)) {
     found = e->frames;
     named = e->function;
     return e->found;
   }
-  found.count = 0;
-  named = {nullptr, pc};
-  loaded_file file;
-  if (!find_loaded_file(pc, file)) return false;
+  if (!loaded) return false;
   named = find_symbol(file, pc);
-  const known_image* image = image_of(file);
-  if (image == nullptr) return false;
   const bool known = look_up_source(image->with_debug(), pc - file.load_bias, found);
-  remember(pc, known, found, named);
+  remember(pc, image, known, found, named);
   return known;
 }
 

@@ -80,7 +80,8 @@ class stripped_files {
       char path[256];
       out.chr('\t').str(display_path(file, path, sizeof path)).str(" build id ");
       const known_image* image = image_of(file);
-      const byte_range id = image == nullptr ? byte_range{} : image->file.build_id();
+      byte_range id = image == nullptr ? byte_range{} : image->head.build_id();
+      if (!id && image != nullptr) id = image->file.build_id();
       if (!id) out.str("unknown");
       for (std::size_t i = 0; i < id.size; ++i) {
         out.chr("0123456789abcdef"[id.data[i] >> 4]).chr("0123456789abcdef"[id.data[i] & 15]);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "crash/expect.h"
+#include "fiber/sanitizer.h"
 
 namespace {
 
@@ -86,6 +87,46 @@ TEST_F(stripped, FindsItsDebugFileByBuildId) {
                          .environment = {"WEFT_DEBUG_DIR=" + folder_.string()}});
   EXPECT_TRUE(matches(o, "app::leaf\\(\\.\\.\\.\\)\n\t/.*/panic\\.cc:[0-9]+ \\+0x")) << o.err;
   EXPECT_EQ(o.err.find("files without symbols"), std::string::npos);
+}
+
+// A report neither dies of it nor says what it has no right to.
+TEST_F(stripped, DebugFileIsCutOff) {
+  if (WEFT_TSAN || WEFT_ASAN) GTEST_SKIP() << "sanitizers name functions themselves";
+  ASSERT_GT(id_.size(), 2u);
+  const fs::path at = folder_ / ".build-id" / id_.substr(0, 2);
+  fs::create_directories(at);
+  const fs::path file = at / (id_.substr(2) + ".debug");
+  fs::copy_file(debug_, file);
+  const outcome o = run(
+      {.command = {program_.string()},
+       .program = "reports_after_its_debug_file_is_cut",
+       .environment = {"WEFT_DEBUG_DIR=" + folder_.string(), "WEFT_TEST_CUT=" + file.string()}});
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  EXPECT_NE(o.err.find("/quit.cc:"), std::string::npos) << o.err;
+  EXPECT_EQ(o.out.find("/quit.cc:"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("/app:0x"), std::string::npos) << o.out;
+}
+
+// The debug file of another build, under the name of ours.
+TEST_F(stripped, DebugFileIsAnothers) {
+  ASSERT_GT(id_.size(), 2u);
+  const fs::path at = folder_ / ".build-id" / id_.substr(0, 2);
+  fs::create_directories(at);
+  const fs::path file = at / (id_.substr(2) + ".debug");
+  std::ifstream in(debug_, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  std::string id;
+  for (std::size_t i = 0; i < id_.size(); i += 2) {
+    id.push_back(static_cast<char>(std::stoi(id_.substr(i, 2), nullptr, 16)));
+  }
+  const std::size_t found = bytes.find(id);
+  ASSERT_NE(found, std::string::npos);
+  bytes[found] = static_cast<char>(bytes[found] ^ 1);
+  std::ofstream(file, std::ios::binary) << bytes;
+  const outcome o = run({.command = {program_.string()},
+                         .program = "panic_std_exception",
+                         .environment = {"WEFT_DEBUG_DIR=" + folder_.string()}});
+  EXPECT_EQ(o.err.find("app::leaf"), std::string::npos) << o.err;
 }
 
 TEST_F(stripped, IsSymbolisedElsewhere) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -240,5 +241,16 @@ CRASH_PROGRAM(reads_from_a_silent_pipe) {
     });
     while (!weft::test::somebody_waits_in("IO wait")) weft::gosched();
     std::raise(SIGTRAP);
+  });
+}
+
+// What its names came from is cut off between two reports.
+CRASH_PROGRAM(reports_after_its_debug_file_is_cut) {
+  return weft::run([] {
+    std::fputs(weft::runtime::stack(true).c_str(), stderr);
+    if (truncate(std::getenv("WEFT_TEST_CUT"), 100) != 0) std::perror("truncate");
+    // Files are looked at every millisecond.
+    weft::this_thread::sleep_for(std::chrono::milliseconds(2));  // sleep-ok: the subject
+    std::fputs(weft::runtime::stack(true).c_str(), stdout);
   });
 }

@@ -1,0 +1,160 @@
+// Names of what is loaded, while files come and go: at its address, at its path, and under our eyes.
+#include "debug/loaded_file.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+
+#include "debug/elf_image.h"
+#include "debug/source.h"
+#include "os/clock.h"
+#include "support/patience.h"
+
+namespace weft::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPage = 4096;
+
+// Memory that looks as if a file were loaded there, at least at its beginning; each its own.
+class pretence {
+ public:
+  explicit pretence(std::byte* memory) { where_.begin = reinterpret_cast<std::uintptr_t>(memory); }
+  void load(const std::string& file) { load(file, file); }
+  void load(const std::string& head_of, const std::string& path) {
+    path_ = path;
+    where_.path = path_.c_str();
+    where_.end = where_.begin + kPage;
+    std::ifstream(head_of, std::ios::binary)
+        .read(reinterpret_cast<char*>(where_.begin), kPage);  // NOLINT: an address
+  }
+  const loaded_file& where() const { return where_; }
+  std::string name_at(std::uintptr_t address) const {
+    const char* name = find_symbol(where_, address).name;
+    return name == nullptr ? "" : name;
+  }
+
+ private:
+  loaded_file where_;  // its addresses are those in the file
+  std::string path_;
+};
+
+std::uintptr_t address_in(const std::string& file, const std::string& name) {
+  const elf_image image(file.c_str());
+  const elf_image::symbol_table table = image.symbols();
+  for (std::size_t i = 0; i < table.count; ++i) {
+    if (table.strings + table.symbols[i].st_name == name) return table.symbols[i].st_value;
+  }
+  return 0;
+}
+
+class LoadedFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("weft_loaded_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    mix_ = address_in(STRANGER, "stranger_mix");
+    twin_mix_ = address_in(TWIN, "twins_mix");
+    ASSERT_NE(mix_, 0U);
+    ASSERT_NE(twin_mix_, 0U);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  // Files are looked at once a millisecond.
+  static void let_it_be_noticed() {
+    const std::int64_t now = nanotime();
+    while (nanotime() < now + 2'000'000) {
+    }
+  }
+
+  fs::path folder_;
+  std::uintptr_t mix_ = 0, twin_mix_ = 0;
+};
+
+TEST_F(LoadedFile, AnotherAtItsAddress) {
+  alignas(kPage) static std::byte memory[kPage];
+  pretence p(memory);
+  p.load(STRANGER);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  p.load(TWIN);
+  EXPECT_EQ(p.name_at(twin_mix_), "twins_mix");
+  p.load(STRANGER);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+}
+
+// As after an upgrade: what is at the path now is not what runs.
+TEST_F(LoadedFile, AnotherAtItsPath) {
+  alignas(kPage) static std::byte memory[kPage];
+  pretence p(memory);
+  p.load(STRANGER, TWIN);
+  EXPECT_EQ(p.name_at(mix_), "");
+  EXPECT_EQ(p.name_at(twin_mix_), "");
+  const known_image* image = image_of(p.where());
+  ASSERT_NE(image, nullptr);
+  const byte_range id = image->head.build_id(), wanted = elf_image(STRANGER).build_id();
+  ASSERT_EQ(id.size, wanted.size);
+  EXPECT_EQ(std::memcmp(id.data, wanted.data, id.size), 0);
+}
+
+TEST_F(LoadedFile, ThatIsStripped) {
+  alignas(kPage) static std::byte memory[kPage];
+  const std::string stripped = folder_ / "stripped.so";
+  if (test::emulated() ||
+      std::system(("objcopy --strip-all " STRANGER " " + stripped).c_str()) != 0)
+    GTEST_SKIP() << "no objcopy for it";
+  pretence p(memory);
+  p.load(STRANGER, stripped);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix") << "by the dynamic symbols";
+}
+
+TEST_F(LoadedFile, ThatIsCutOff) {
+  if (test::emulated())
+    GTEST_SKIP() << "an emulator's rt_sigprocmask() does not tell what is readable";
+  alignas(kPage) static std::byte memory[kPage];
+  const std::string copy = folder_ / "copy.so";
+  fs::copy_file(STRANGER, copy);
+  pretence p(memory);
+  p.load(copy);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  fs::resize_file(copy, 100);
+  let_it_be_noticed();
+  EXPECT_EQ(p.name_at(mix_), "");
+  fs::copy_file(STRANGER, copy, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(p.name_at(mix_), "") << "once lost, it stays so";
+}
+
+TEST_F(LoadedFile, ThatIsWrittenOver) {
+  alignas(kPage) static std::byte memory[kPage];
+  const std::string copy = folder_ / "written.so";
+  fs::copy_file(STRANGER, copy);
+  pretence p(memory);
+  p.load(copy);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  std::fstream(copy, std::ios::in | std::ios::out | std::ios::binary) << std::string(4096, '?');
+  let_it_be_noticed();
+  EXPECT_EQ(p.name_at(mix_), "");
+}
+
+// The real thing, where the loader puts one where the other was.
+TEST_F(LoadedFile, UnloadedAndAnotherInItsPlace) {
+  std::uintptr_t before = 0;
+  for (const auto& [file, name] : {std::pair{STRANGER, "stranger_mix"}, {TWIN, "twins_mix"}}) {
+    void* library = dlopen(file, RTLD_NOW);
+    ASSERT_NE(library, nullptr) << dlerror();
+    const auto at = reinterpret_cast<std::uintptr_t>(dlsym(library, name));
+    source_frames frames;
+    symbol function;
+    find_source(at + 1, frames, &function);
+    ASSERT_NE(function.name, nullptr);
+    EXPECT_STREQ(function.name, name) << (before == at ? "at the same address" : "elsewhere");
+    dlclose(library);
+    before = at;
+  }
+}
+
+}  // namespace
+}  // namespace weft::rt
