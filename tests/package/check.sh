@@ -36,6 +36,9 @@ case $way in
   static)
     install_static
     consume
+    # Programs use weft in the initialisers of their statics, and pay for what they do not use: the library has none of its own.
+    early=$(objdump -h "$work"/prefix/lib*/libweft.a | awk '/file format/ {object = $1} $2 ~ /^\.(init_array|ctors)/ {print object}')
+    [ -z "$early" ] || fail "runs code before main():"$'\n'"$early"
     # A machine without liburing is told so, and not by the linker.
     if grep -q '^WEFT_FOUND_LIBURING:INTERNAL=1' "$build/CMakeCache.txt"; then
       said=$(cmake -S "$here/consumer" -B "$work/without" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
