@@ -6,9 +6,9 @@ import subprocess
 
 
 class Server:
-    def __init__(self, program, procs):
+    def __init__(self, program, procs, *sizes):
         raise_descriptor_limit()
-        self.process = subprocess.Popen([program, procs], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([program, procs, *sizes], stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip()
         if not self.address:
             raise SystemExit(f'{program} has not started')

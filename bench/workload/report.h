@@ -19,10 +19,10 @@ namespace bench {
 
 struct arguments {
   int procs;
-  long size[2];
+  long size[3];
 
   // `usage` names the sizes that the program wants, one word each; all of them must be given.
-  arguments(int argc, char** argv, int sizes, const char* usage) : procs(0), size{0, 0} {
+  arguments(int argc, char** argv, int sizes, const char* usage) : procs(0), size{} {
     if (argc != 2 + sizes) {
       std::fprintf(stderr, "usage: %s PROCS %s\n", argv[0], usage);
       std::exit(2);
@@ -50,6 +50,12 @@ inline void report_percentiles(const std::string& metric, std::vector<double> va
   const auto at = [&](std::size_t percent) { return values[(values.size() - 1) * percent / 100]; };
   report((metric + "_p50").c_str(), at(50));
   report((metric + "_p99").c_str(), at(99));
+}
+
+// Of an odd number the one in the middle; there must be one.
+inline void report_median(const char* metric, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  report(metric, values[values.size() / 2]);
 }
 
 // Arithmetic of which each step needs the one before, about a nanosecond each.

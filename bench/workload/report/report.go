@@ -43,6 +43,12 @@ func Percentiles(metric string, values []float64) {
 	Value(metric+"_p99", at(99))
 }
 
+// Median prints the one in the middle of an odd number of values, which it sorts; there must be one.
+func Median(metric string, values []float64) {
+	sort.Float64s(values)
+	Value(metric, values[len(values)/2])
+}
+
 // Work is arithmetic of which each step needs the one before, about a nanosecond each.
 //
 //go:noinline
