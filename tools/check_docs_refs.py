@@ -4,7 +4,8 @@
 In all documents: relative links lead to a file (and to a heading of it). In ARCHITECTURE.md and
 docs/go-to-weft.md also: every `path/file.cc` in code marks exists, every `function()` and
 `type::member` in code marks occurs in the sources, and in a table row that names files, in those
-files; columns headed "Go..." are Go's business. Every WEFT_ option of the build is documented.
+files; columns headed "Go..." are Go's business. Every WEFT_ option of the build is documented, and every
+key of WEFTDEBUG, both where one looks it up and beside Go's.
 """
 import fnmatch
 import re
@@ -145,13 +146,25 @@ def check_options(root):
     return found
 
 
+def check_keys(root):
+    """A key of WEFTDEBUG without a line in these is one that nobody finds."""
+    table, found = 'src/base/debug_vars.cc', []
+    for number, line in enumerate(checklib.lines(root, table) if (root / table).is_file() else [], 1):
+        if not (match := re.match(r'\s*\{"(\w+)", &', line)):
+            continue
+        for doc, mark in (('docs/debugging.md', f'`{match.group(1)}='), ('docs/go-to-weft.md', f'`{match.group(1)}`')):
+            if mark not in (root / doc).read_text(encoding='utf-8'):
+                found.append(f'{table}:{number}: {doc} does not mention {match.group(1)}')
+    return found
+
+
 def check(root):
     tree = Tree(root)
     found = [f for doc in documents(root) for f in check_links(root, doc)]
     for name in STRICT:
         if (root / name).is_file():
             found += check_names(root, (root / name).relative_to(root), tree)
-    return found + check_options(root)
+    return found + check_options(root) + check_keys(root)
 
 
 def self_test():
@@ -165,6 +178,8 @@ def self_test():
         ('dead function', {**code, 'ARCHITECTURE.md': 'calls `spin_for_work()`\n'}, ['spin_for_work']),
         ('dead name in a column', {**code, 'docs/go-to-weft.md': '| Go | weft |\n|---|---|\n| `gopark` | `parkk` |\n'}, ['parkk']),
         ('function elsewhere', {**code, 'ARCHITECTURE.md': '| file | function |\n|---|---|\n| `sched/park.cc` | `go` |\n'}, ['go is not in src/sched']),
+        ('silent key', {**code, 'src/base/debug_vars.cc': '    {"ka", &vars::ka},\n    {"kb", &vars::kb, 9},\n', 'docs/debugging.md': '`ka=1` `kb=1`\n',
+                        'docs/go-to-weft.md': '`ka` kb\n'}, ['go-to-weft.md does not mention kb']),
         ('silent option', {**code, 'CMakeLists.txt': 'option(WEFT_X "x" OFF)\n', 'README.md': 'x\n'}, ['WEFT_X']),
     ])
 

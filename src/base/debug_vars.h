@@ -5,7 +5,7 @@
 // and the program goes on without it.
 //
 // To add one: a field with its default below, a line in the table of debug_vars.cc with the range of its
-// values, and a line in docs/debugging.md.
+// values, and a place in docs/debugging.md and in docs/go-to-weft.md.
 //
 // Constant after boot: readers need no atomics.  Go: runtime/runtime1.go debug, parsegodebug
 #pragma once
