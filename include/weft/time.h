@@ -14,8 +14,7 @@
 
 namespace weft {
 
-/// The clock of timers, of deadlines and of sleeps: steady_clock, and in a testing::bubble the
-/// bubble's.
+/// The clock of timers, of deadlines and of sleeps: steady_clock's times.
 struct clock {
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;

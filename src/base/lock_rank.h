@@ -24,7 +24,7 @@ enum class lock_rank : std::uint8_t {
   poll_desc,   // a pollable descriptor
   chan,        // a channel; several in address order
   sema_root,   // sleepers by address
-  timers,      // a P's heap
+  timers,      // a P's wheel
   timer,       // one timer
   sched,       // the scheduler: global queue, idle lists, counters
   all_p,       // table of Ps
