@@ -1,19 +1,24 @@
-// Go's package time over goroutines: sleep, timers, tickers, after_func. [T-11] to [T-14]
+// Go's package time over goroutines: sleep, timers, after_func; tickers are in ticker_test.cc. [T-11] to [T-14]
 //
 // Times are only compared with the clock; nothing relies on how long something takes, but for "not
 // early" and "in the end".
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <fcntl.h>
 #include <functional>
 #include <gtest/gtest.h>
 #include <memory>
+#include <pthread.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/chan.h>
 #include <weft/go.h>
+#include <weft/mutex.h>
 #include <weft/panic.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
@@ -33,6 +38,13 @@ using weft::test::scaled;
 using clock = weft::clock;
 
 class Time : public weft::test::over_procs {};
+
+// Whatever was due at t has had its turn, and would have begun to do something.
+void wait_past(clock::time_point t) {
+  weft::this_thread::sleep_until(t);  // sleep-ok: the subject
+  EXPECT_TRUE(weft::after(1ms).recv().has_value());
+  for (int i = 0; i < 100; ++i) weft::test::give_way();
+}
 
 // 158, 166, 168
 TEST_P(Time, SleepIsNotEarly) {
@@ -56,6 +68,33 @@ TEST_P(Time, SleepIsNotEarly) {
   };
   run(check);
   check();
+}
+
+// 158: signals do not make it shorter, whoever sleeps.
+TEST_P(Time, SleepIsInterruptedBySignals) {
+  struct sigaction before {};
+  struct sigaction ignore {};
+  ignore.sa_handler = [](int) {};  // without SA_RESTART
+  ASSERT_EQ(sigaction(SIGUSR1, &ignore, &before), 0);
+  std::atomic<bool> stop{false};
+  const pthread_t sleeper = pthread_self();
+  std::thread storm([&stop, sleeper] {
+    while (!stop) {
+      kill(getpid(), SIGUSR1);
+      pthread_kill(sleeper, SIGUSR1);
+      std::this_thread::sleep_for(200us);  // sleep-ok: between signals, not for anything
+    }
+  });
+  const auto check = [] {
+    const auto t = clock::now();
+    weft::this_thread::sleep_for(10ms);  // sleep-ok: the subject
+    EXPECT_GE(clock::now() - t, 10ms);
+  };
+  run(check);
+  check();
+  stop = true;
+  storm.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 // 168
@@ -157,6 +196,33 @@ TEST_P(Time, TimerInASelectIsNotStarved) {
   });
 }
 
+// 9: nor do goroutines that make one short system call after the other.
+TEST_P(Time, TimerBesideSystemCalls) {
+  run([] {
+    std::atomic<bool> stop{false};
+    weft::chan<int> c;
+    weft::wait_group wg;
+    for (int i = 0; i < 2; ++i) {
+      wg.go([c, &stop] {
+        const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        ASSERT_GE(null, 0);
+        while (!stop) {
+          static_cast<void>(c.try_recv());
+          EXPECT_EQ(write(null, "x", 1), 1);
+        }
+        close(null);
+      });
+    }
+    const auto timer = weft::after(20ms);
+    bool fired = false;
+    while (!fired) {
+      weft::select(weft::send(c, 1, [] {}), weft::recv(timer, [&](auto) { fired = true; }));
+    }
+    stop = true;
+    wg.wait();
+  });
+}
+
 // 162
 TEST_P(Time, AfterIsNotEarly) {
   run([] {
@@ -169,20 +235,23 @@ TEST_P(Time, AfterIsNotEarly) {
   });
 }
 
-// 163
+// 163: stopped before they are due, and watched until they would have come.
 TEST_P(Time, StopPrevents) {
   run([] {
     std::atomic<int> fired{0};
-    auto f = weft::after_func(1h, [&fired] { ++fired; });
-    weft::timer c(1h);
+    auto f = weft::after_func(10ms, [&fired] { ++fired; });
+    weft::timer c(10ms);
+    const auto due = clock::now() + 10ms;
     auto channel = c.c();
-    EXPECT_TRUE(f.stop());
+    const bool in_time = f.stop();  // unless we were paused for so long
     EXPECT_FALSE(f.stop());
-    EXPECT_TRUE(c.stop());
+    EXPECT_TRUE(c.stop()) << "a value that nobody has received counts as pending";
     EXPECT_FALSE(c.stop());
     EXPECT_FALSE(channel.try_recv());
     EXPECT_FALSE(f.c());
-    EXPECT_EQ(fired, 0);
+    wait_past(due);
+    EXPECT_FALSE(channel.try_recv());
+    EXPECT_TRUE(eventually([&] { return fired == (in_time ? 0 : 1); }));
   });
 }
 
@@ -216,17 +285,54 @@ TEST_P(Time, AfterQueuing) {
   });
 }
 
+// 164: … and whoever comes due finds that all who were due before have come. With one P, that is: others look after
+// their own timers.
+TEST_P(Time, ComeInOrder) {
+  run([this] {
+    if (procs() > 1) return;
+    constexpr std::array<int, 7> kSlots = {5, 3, 6, 1, 2, 4, 0};
+    std::array<weft::timer, kSlots.size()> timers;
+    std::array<clock::time_point, kSlots.size()> not_before, not_after;
+    std::array<bool, kSlots.size()> out_of_order{};
+    weft::mutex arming;  // should one come before all are
+    weft::wait_group all;
+    all.add(static_cast<int>(kSlots.size()));
+    arming.lock();
+    for (std::size_t i = 0; i < kSlots.size(); ++i) {
+      const auto delay = 1ms + kSlots[i] * 2ms;
+      not_before[i] = clock::now() + delay;
+      timers[i] = weft::after_func(delay, [&, i] {
+        const std::lock_guard<weft::mutex> armed(arming);
+        for (std::size_t k = 0; k < kSlots.size(); ++k) {
+          if (not_after[k] < not_before[i] && timers[k].stop()) {
+            out_of_order[i] = true;
+            all.done();
+          }
+        }
+        all.done();
+      });
+      not_after[i] = clock::now() + delay;
+    }
+    arming.unlock();
+    all.wait();
+    for (const bool b : out_of_order) EXPECT_FALSE(b);
+  });
+}
+
 // 165
 TEST_P(Time, StoppedOnesNeverFire) {
   run([] {
     std::atomic<int> fired{0};
     std::vector<weft::timer> timers;
     for (int i = 0; i < 100; ++i) {
-      timers.push_back(weft::after_func(1h + i * 1ms, [&fired] { ++fired; }));
+      timers.push_back(weft::after_func(20ms + i * 50us, [&fired] { ++fired; }));
     }
-    for (auto& t : timers) EXPECT_TRUE(t.stop());
-    weft::this_thread::sleep_for(1ms);  // sleep-ok: the subject
-    EXPECT_EQ(fired, 0);
+    const auto due = clock::now() + 25ms;
+    int too_late = 0;  // if we were paused for so long
+    for (auto& t : timers) too_late += t.stop() ? 0 : 1;
+    wait_past(due);
+    EXPECT_TRUE(eventually([&] { return fired >= too_late; }));
+    EXPECT_EQ(fired, too_late);
   });
 }
 
@@ -368,6 +474,56 @@ TEST_P(Time, StopResult) {
   });
 }
 
+// 175: the same of reset().
+TEST_P(Time, ResetResult) {
+  run([] {
+    weft::wait_group wg;
+    for (int i = 0; i < scaled(500, 50); ++i) {
+      wg.go([] {
+        weft::timer t(10us);
+        auto c = t.c();
+        bool received = false, pending = false;
+        weft::wait_group both;
+        both.go([&] {
+          weft::select(weft::recv(c, [&](auto) { received = true; }), weft::timeout(2ms, [] {}));
+        });
+        both.go([&] {
+          weft::gosched();
+          pending = t.reset(1h);
+        });
+        both.wait();
+        EXPECT_NE(received, pending) << "received " << received << ", pending " << pending;
+        EXPECT_FALSE(c.try_recv()) << "a stale value";
+        EXPECT_TRUE(t.stop());
+      });
+    }
+    wg.wait();
+  });
+}
+
+// 176: many on one timer, each of whom arms it again for the next.
+TEST_P(Time, ManyOnOneTimer) {
+  run([] {
+    constexpr int kReceivers = 8;
+    const int rounds = scaled(200, 20);
+    weft::timer t(1ns);
+    std::atomic<int> received{0};
+    weft::wait_group wg;
+    for (int i = 0; i < kReceivers; ++i) {
+      wg.go([&, c = t.c()] {
+        for (int n = 0; n < rounds; ++n) {
+          ASSERT_TRUE(c.recv().has_value());
+          ++received;
+          EXPECT_FALSE(t.reset(1ns)) << "it was received, and nobody else could have armed it";
+        }
+      });
+    }
+    wg.wait();
+    EXPECT_EQ(received, kReceivers * rounds);
+    t.stop();
+  });
+}
+
 // 182: Go 1.23.
 TEST_P(Time, TimerChannel) {
   run([] {
@@ -473,82 +629,6 @@ TEST_P(Time, ResetIsNotInterrupted) {
     }
     wg.wait();
     EXPECT_TRUE(f.stop());
-  });
-}
-
-// 177
-TEST_P(Time, Ticker) {
-  run([] {
-    const auto start = clock::now();
-    weft::ticker k(2ms);
-    clock::time_point last = start;
-    for (int i = 0; i < 5; ++i) {
-      const auto t = k.c().recv();
-      ASSERT_TRUE(t.has_value());
-      EXPECT_GE(*t - last, 2ms);
-      EXPECT_EQ((*t - start - (*t - start) % 1ms).count() % 1, 0);
-      last = *t;
-    }
-    EXPECT_GE(clock::now() - start, 10ms);
-    k.reset(1h);
-    EXPECT_FALSE(k.c().try_recv());
-    k.reset(1us);
-    EXPECT_TRUE(k.c().recv().has_value());
-    k.stop();
-    EXPECT_FALSE(k.c().try_recv());
-    EXPECT_EQ(k.c().capacity(), 0u);
-  });
-}
-
-TEST_P(Time, SlowReceiversMissTicks) {
-  run([] {
-    weft::ticker k(500us);
-    auto c = k.c();
-    weft::this_thread::sleep_for(5ms);  // sleep-ok: the subject
-    const auto late = clock::now();
-    const auto first = c.try_recv();
-    ASSERT_TRUE(first);
-    int n = 1;
-    while (c.try_recv()) ++n;
-    // One for all that were missed, one that may come due at once, and those of a pause in the loop.
-    EXPECT_LE(n, 2 + (clock::now() - late) / 500us);
-    const auto a = c.recv(), b = c.recv();
-    EXPECT_EQ((*a - *first) % 500us, 0us) << "the phase is lost with what was missed";
-    EXPECT_EQ((*b - *a) % 500us, 0us) << "the phase is lost";
-  });
-}
-
-// 176
-TEST_P(Time, ManyOnOneTicker) {
-  run([] {
-    weft::ticker k(50us);
-    std::atomic<int> ticks{0};
-    weft::wait_group wg;
-    for (int i = 0; i < 10; ++i) {
-      wg.go([&, c = k.c()] {
-        for (int n = 0; n < 5; ++n) {
-          ASSERT_TRUE(c.recv().has_value());
-          ++ticks;
-        }
-      });
-    }
-    for (int i = 0; i < 10; ++i) {
-      k.reset(40us + i * 1us);
-      weft::gosched();
-    }
-    wg.wait();
-    EXPECT_EQ(ticks, 50);
-  });
-}
-
-// 160
-TEST_P(Time, TickerUnderStoppedWorlds) {
-  run([] {
-    weft::ticker k(1ns);
-    for (int i = 0; i < 20; ++i) {
-      weft::runtime::stop_the_world([] {});
-      ASSERT_TRUE(k.c().recv().has_value());
-    }
   });
 }
 
