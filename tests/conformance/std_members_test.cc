@@ -1,0 +1,133 @@
+// Members that std's locks and threads have, and that programs seldom use.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <weft/condition_variable.h>
+#include <weft/latch.h>
+#include <weft/mutex.h>
+#include <weft/runtime.h>
+#include <weft/thread.h>
+#include <weft/wait_group.h>
+
+#include "support/fixture.h"
+
+namespace {
+
+class StdMembers : public weft::test::over_procs {};
+
+TEST_P(StdMembers, LatchMax) {
+  static_assert(weft::latch::max() >= 0x7fff'ffff);
+  run([] {
+    weft::latch most(weft::latch::max());
+    EXPECT_FALSE(most.try_wait());
+    most.count_down(weft::latch::max() - 1);
+    EXPECT_FALSE(most.try_wait());
+    most.count_down();
+    EXPECT_TRUE(most.try_wait());
+    most.wait();
+  });
+}
+
+// There is nothing underneath that others know: a handle says which one it is, and stays the same.
+TEST_P(StdMembers, NativeHandles) {
+  run([] {
+    weft::condition_variable a, b;
+    const weft::condition_variable::native_handle_type handle = a.native_handle();
+    EXPECT_NE(handle, b.native_handle());
+    EXPECT_EQ(handle, a.native_handle());
+
+    weft::jthread none, t([](std::stop_token stop) {
+      while (!stop.stop_requested()) weft::this_thread::yield();
+    });
+    const weft::jthread::native_handle_type of_t = t.native_handle();
+    EXPECT_NE(of_t, nullptr);
+    EXPECT_EQ(none.native_handle(), nullptr);
+    none = std::move(t);
+    EXPECT_EQ(none.native_handle(), of_t);
+    EXPECT_EQ(t.native_handle(), nullptr);  // NOLINT: moved from
+  });
+}
+
+// More frames than a stack of the usual size holds.
+[[gnu::noinline]] std::size_t use_stack(std::size_t bytes) {
+  auto* place = static_cast<volatile char*>(__builtin_alloca(bytes));
+  for (std::size_t i = 0; i < bytes; i += 1024) place[bytes - 1 - i] = 1;
+  return place[bytes - 1] == 1 ? bytes : 0;
+}
+
+TEST_P(StdMembers, JthreadWithAttributes) {
+  run([] {
+    std::string report;
+    std::size_t used = 0;
+    {
+      const weft::jthread named(
+          {.name = "weaver", .stack_size = std::size_t{2} << 20},
+          [&](std::stop_token stop, int n) {
+            report = weft::runtime::stack(false);
+            used = use_stack(std::size_t{1} << 20) + static_cast<std::size_t>(n);
+            while (!stop.stop_requested()) weft::this_thread::yield();
+          },
+          7);
+    }
+    EXPECT_EQ(used, (std::size_t{1} << 20) + 7);
+    EXPECT_NE(report.find("weaver"), std::string::npos) << report;
+    int ran = 0;
+    weft::jthread plain({.stack_size = 64 << 10}, [&ran] { ++ran; });
+    plain.join();
+    EXPECT_EQ(ran, 1);
+  });
+}
+
+// How often it is locked is counted in the last four of its bytes that are used (include/weft/mutex.h); nobody has the
+// time to count that far.
+template <class Mutex>
+void expect_full_at_the_end() {
+  struct layout {
+    weft::mutex inner;
+    std::uint64_t owner;
+    std::uint32_t depth;
+  };
+  static_assert(sizeof(layout) == sizeof(Mutex));
+  Mutex m;
+  m.lock();
+  auto* const depth = reinterpret_cast<unsigned char*>(&m) + offsetof(layout, depth);
+  std::uint32_t one = 0;
+  std::memcpy(&one, depth, sizeof one);
+  ASSERT_EQ(one, 1u);
+  const std::uint32_t most = UINT32_MAX;
+  std::memcpy(depth, &most, sizeof most);
+  try {
+    m.lock();
+    ADD_FAILURE() << "more than can be counted";
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(e.code(), std::errc::resource_unavailable_try_again);
+  }
+  std::uint32_t still = 0;
+  std::memcpy(&still, depth, sizeof still);
+  EXPECT_EQ(still, most) << "as it was";
+  std::memcpy(depth, &one, sizeof one);
+  m.unlock();
+  std::thread other([&m] {
+    EXPECT_TRUE(m.try_lock());
+    m.unlock();
+  });
+  other.join();
+}
+
+TEST_P(StdMembers, RecursiveMutexIsFull) {
+  run([] {
+    expect_full_at_the_end<weft::recursive_mutex>();
+    expect_full_at_the_end<weft::recursive_timed_mutex>();
+  });
+}
+
+WEFT_OVER_PROCS(StdMembers);
+
+}  // namespace
