@@ -224,6 +224,8 @@ class send_chan : public detail::chan_handle {
     return detail::sending<T>::send_with(core(), value, ctx);
   }
   void close() const { detail::chan_close(core()); }
+  std::size_t size() const noexcept { return detail::chan_size(core()); }
+  std::size_t capacity() const noexcept { return detail::chan_capacity(core()); }
   bool operator==(const send_chan& other) const noexcept { return core() == other.core(); }
 };
 
