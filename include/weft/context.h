@@ -243,7 +243,14 @@ std::error_code sleep_for(const context& ctx, const std::chrono::duration<Rep, P
 }
 template <class Clock, class Duration>
 std::error_code sleep_until(const context& ctx, const std::chrono::time_point<Clock, Duration>& t) {
-  return detail::context_sleep(context_access::node(ctx), detail::deadline_at(t));
+  for (;;) {
+    const std::error_code cancelled =
+        detail::context_sleep(context_access::node(ctx), detail::deadline_at(t));
+    // As attempt_until(): a clock other than the steady one may be set.
+    if (std::is_same_v<Clock, std::chrono::steady_clock> || cancelled || Clock::now() >= t) {
+      return cancelled;
+    }
+  }
 }
 
 /// Calls off what after_func() arranged. True: it will not run. Does not wait for one that runs.
