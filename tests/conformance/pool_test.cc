@@ -1,4 +1,4 @@
-// weft::pool, singleflight and goroutine_local. [PO-1]; Go: sync/pool_test.go, x/sync/singleflight
+// weft::pool and singleflight. [PO-1]; Go: sync/pool_test.go, x/sync/singleflight
 #include <atomic>
 #include <memory>
 #include <stdexcept>
@@ -175,6 +175,36 @@ TEST_P(Pool, NothingTwice) {
   });
 }
 
+// 205, Go: TestPoolStress, TestPoolDequeue: whoever puts and whoever gets, nothing is lost, and nothing had twice.
+TEST_P(Pool, NothingIsLost) {
+  run([] {
+    constexpr int kPutters = 4;
+    const int each = scaled(5000, 200);
+    weft::pool<int> p;  // 0: there was none
+    std::vector<std::atomic<int>> had(static_cast<std::size_t>(kPutters * each + 1));
+    std::atomic<int> putting{kPutters};
+    weft::wait_group wg;
+    for (int i = 0; i < kPutters; ++i) {
+      wg.go([&, i] {
+        for (int k = 1; k <= each; ++k) {
+          p.put(i * each + k);
+          if (k % 64 == 0) weft::gosched();
+        }
+        --putting;
+      });
+      wg.go([&] {
+        while (putting != 0) {
+          ++had[static_cast<std::size_t>(p.get())];
+          if (had[0] % 16 == 0) weft::gosched();
+        }
+      });
+    }
+    wg.wait();
+    while (const int last = p.get()) ++had[static_cast<std::size_t>(last)];
+    for (std::size_t i = 1; i < had.size(); ++i) ASSERT_EQ(had[i], 1) << i;
+  });
+}
+
 WEFT_OVER_PROCS(Pool);
 
 class Singleflight : public weft::test::over_procs {};
@@ -344,176 +374,5 @@ TEST_P(Singleflight, GoexitBreaksThePromise) {
 }
 
 WEFT_OVER_PROCS(Singleflight);
-
-class GoroutineLocal : public weft::test::over_procs {};
-
-weft::goroutine_local<int> number;
-weft::goroutine_local<std::string> text([] { return std::string("fresh"); });
-
-TEST_P(GoroutineLocal, EveryGoroutineHasItsOwn) {
-  const auto body = [] {
-    *number = 1;
-    weft::wait_group wg;
-    for (int i = 0; i < 20; ++i) {
-      wg.go([i] {
-        EXPECT_EQ(*number, 0);
-        EXPECT_EQ(*text, "fresh");
-        *number = i;
-        text->append(std::to_string(i));
-        for (int k = 0; k < 5; ++k) {
-          weft::gosched();  // elsewhere, perhaps
-          EXPECT_EQ(*number, i);
-          EXPECT_EQ(*text, "fresh" + std::to_string(i));
-        }
-      });
-    }
-    wg.wait();
-    EXPECT_EQ(*number, 1);
-  };
-  run(body);
-  std::thread(body).join();
-}
-
-// Also when children run on this goroutine's stack.
-TEST_P(GoroutineLocal, NotTheJoinersOne) {
-  run([] {
-    *number = 5;
-    weft::thread t([] {
-      EXPECT_EQ(*number, 0);
-      *number = 6;
-    });
-    t.join();
-    EXPECT_EQ(*number, 5);
-  });
-}
-
-// Values that come to life while others are destroyed; and one of them uses another that has gone: it gets
-// a new one.
-std::atomic<int> ys_made{0};
-std::atomic<int> ys_alive{0};
-struct local_y {
-  local_y() { ++ys_made, ++ys_alive; }
-  ~local_y() { --ys_alive; }
-};
-weft::goroutine_local<local_y> the_y;
-struct local_x {
-  ~local_x() { the_y.get(); }
-};
-weft::goroutine_local<local_x> the_x;
-struct local_v {
-  ~local_v() { the_x.get(), the_y.get(); }
-};
-weft::goroutine_local<local_v> the_v;
-
-TEST_P(GoroutineLocal, BornWhileOthersAreDestroyed) {
-  ys_made = 0;
-  run([] { weft::thread([] { the_v.get(); }).join(); });
-  EXPECT_EQ(ys_made, 2);
-  EXPECT_EQ(ys_alive, 0);
-}
-
-// A destructor finds the values that live longer than its own, wherever in the table they are.
-std::atomic<int> early_made{0}, early_seen{0};
-struct early {
-  int number = 0;
-  early() { ++early_made; }
-};
-std::vector<std::unique_ptr<weft::goroutine_local<early>>> earlies;
-struct late {
-  ~late() {
-    for (auto& e : earlies) early_seen += (*e)->number;
-  }
-};
-weft::goroutine_local<late> the_late;
-
-TEST_P(GoroutineLocal, DestructorsFindEarlierValues) {
-  for (int n = 1; n <= 17; ++n) {
-    early_made = early_seen = 0;
-    const auto body = [] {
-      for (auto& e : earlies) (*e)->number = 42;
-      for (int i = 0; i < 9; ++i)
-        *weft::goroutine_local<int>() = i;  // others that are destroyed before
-      the_late.get();
-      for (int i = 0; i < 9; ++i) *weft::goroutine_local<int>() = i;
-    };
-    run([&] {
-      for (int i = 0; i < n; ++i) {
-        earlies.push_back(std::make_unique<weft::goroutine_local<early>>());
-        for (int k = 1; k < 64; ++k) weft::goroutine_local<early>();  // they want the same place
-      }
-      weft::thread(body).join();
-      EXPECT_EQ(early_seen, 42 * n);
-      EXPECT_EQ(early_made, n) << "a second one";
-      std::thread(body).join();
-      EXPECT_EQ(early_seen, 2 * 42 * n);
-      EXPECT_EQ(early_made, 2 * n) << "a second one";
-      earlies.clear();
-    });
-  }
-}
-
-// As with thread_local: one that says good-bye through itself finds itself, and makes no other.
-struct talker {
-  static inline int made = 0, gone = 0;
-  static weft::goroutine_local<talker>& mine() {
-    static weft::goroutine_local<talker> value;
-    return value;
-  }
-  int words = 0;
-
-  talker() { ++made; }
-  ~talker() {
-    ++gone;
-    EXPECT_EQ(mine()->words++, 42);
-  }
-};
-TEST_P(GoroutineLocal, DestructorsFindThemselves) {
-  run([] {
-    talker::made = talker::gone = 0;
-    weft::thread([] { talker::mine()->words = 42; }).join();
-    EXPECT_EQ(talker::made, 1);
-    EXPECT_EQ(talker::gone, 1);
-  });
-}
-
-// Destroyed when the goroutine ends, the last one first, also by goexit().
-TEST_P(GoroutineLocal, DestroyedAtTheEnd) {
-  static std::string order;
-  struct tracer {
-    char name = '?';
-    ~tracer() { order += name; }
-  };
-  static weft::goroutine_local<tracer> a, b;
-  run([] {
-    for (const bool by_goexit : {false, true}) {
-      order.clear();
-      weft::thread t([by_goexit] {
-        a->name = 'a';
-        b->name = 'b';
-        EXPECT_EQ(order, "");
-        if (by_goexit) weft::goexit();
-      });
-      t.join();
-      EXPECT_EQ(order, "ba");
-    }
-    order.clear();
-    std::thread([] {
-      a->name = 'a';
-      b->name = 'b';
-    }).join();
-    EXPECT_EQ(order, "ba");
-  });
-}
-
-TEST_P(GoroutineLocal, Many) {
-  run([] {
-    std::vector<std::unique_ptr<weft::goroutine_local<int>>> all;
-    for (int i = 0; i < 100; ++i) all.push_back(std::make_unique<weft::goroutine_local<int>>());
-    for (int i = 0; i < 100; ++i) **all[static_cast<std::size_t>(i)] = i;
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(**all[static_cast<std::size_t>(i)], i);
-  });
-}
-
-WEFT_OVER_PROCS(GoroutineLocal);
 
 }  // namespace
