@@ -182,6 +182,47 @@ TEST_P(Cond, NotStolen) {
   });
 }
 
+// 199, Go: TestRace. Three who hand a variable on; the last may come to wait before or after the first has answered.
+TEST_P(Cond, HandedOn) {
+  run([] {
+    for (weft::test::budget b(500); b.next();) {
+      weft::mutex m;
+      weft::condition_variable cv;
+      int x = 0;
+      weft::wait_group wg;
+      wg.go([&] {
+        lock_type l(m);
+        x = 1;
+        cv.wait(l);
+        EXPECT_EQ(x, 2);
+        x = 3;
+        cv.notify_one();
+      });
+      wg.go([&] {
+        lock_type l(m);
+        while (x != 1) {
+          l.unlock();
+          weft::gosched();
+          l.lock();
+        }
+        x = 2;
+        cv.notify_one();
+      });
+      wg.go([&] {
+        lock_type l(m);
+        while (x < 2) {
+          l.unlock();
+          weft::gosched();
+          l.lock();
+        }
+        if (x == 2) cv.wait(l);
+        EXPECT_EQ(x, 3);
+      });
+      wg.wait();
+    }
+  });
+}
+
 TEST_P(Cond, ProducersAndConsumers) {
   weft::mutex m;
   weft::condition_variable not_empty, not_full;

@@ -153,6 +153,35 @@ WEFT_EDGE(once, {
         use();
       });
 })
+WEFT_EDGE(once_func, {
+  const auto f = weft::once_func([&] {
+    if (in_time) set();
+  });
+  return both(
+      [&] {
+        f();
+        if (!in_time) set();
+      },
+      [&] {
+        f();
+        use();
+      });
+})
+WEFT_EDGE(once_value, {
+  const auto f = weft::once_value([&] {
+    if (in_time) set();
+    return 1;
+  });
+  return both(
+      [&] {
+        f();
+        if (!in_time) set();
+      },
+      [&] {
+        f();
+        use();
+      });
+})
 // (11) done → wait
 WEFT_EDGE(wait_group, {
   weft::wait_group wg;
@@ -293,6 +322,30 @@ static int goes(bool in_time) {
 }
 WEFT_CHILD(go_ordered) { return goes(true); }
 WEFT_CHILD(go_racy) { return goes(false); }
+// (11) the return of a wait group's function → wait; of another's function it says nothing
+static int group_goes(bool of_the_group) {
+  return weft::run(
+      [=] {
+        weft::wait_group wg;
+        std::atomic<bool> ran{false};  // as in goes()
+        const auto work = [&ran] {
+          set();
+          ran.store(true, std::memory_order_relaxed);
+        };
+        if (of_the_group) {
+          wg.go(work);
+        } else {
+          wg.go([] {});
+          weft::go(work);
+        }
+        while (!ran.load(std::memory_order_relaxed)) weft::gosched();
+        wg.wait();
+        use();
+      },
+      {.max_procs = 1});
+}
+WEFT_CHILD(wait_group_go_ordered) { return group_goes(true); }
+WEFT_CHILD(wait_group_go_racy) { return group_goes(false); }
 // (17) what precedes a park precedes what follows it, and what others do meanwhile is ordered by nothing
 static int parks(bool alone) {
   return both(
@@ -359,6 +412,8 @@ constexpr edge_case kEdges[] = {
     {"shared_mutex_write", "RX*"},
     {"shared_mutex_write_waited", "RX*,CP*,WAKE"},
     {"once", "ON1,MX*"},
+    {"once_func", "ON1,MX*"},
+    {"once_value", "ON1,MX*"},
     {"wait_group", "WG*"},
     {"wait_group_waited", "WG*,CP*,WAKE"},
     {"wait_group_limited", "WG*,CP*,WAKE"},
@@ -374,6 +429,7 @@ constexpr edge_case kEdges[] = {
     {"future_waited", "WG*,CP*,WAKE"},
     {"join", "END,CP*"},
     {"go", "GO"},
+    {"wait_group_go", "WG*,CP*,WAKE"},
     {"park", "FIBER"},
     {"cancel_done", "CLOSE"},
     {"cancel_done_waited", "WAKE"},
