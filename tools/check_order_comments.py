@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every explicit memory order has an `order:` comment that names its label; --table prints the pairs.
 
-A site is WEFT_ORDER(LABEL, order) or memory_order_X in src/ and include/. Its comment stands behind
+A site is WEFT_ORDER(LABEL, order), WEFT_HEADER_ORDER or memory_order_X in src/ and include/. Its comment stands behind
 it, behind another line of the same statement, or directly above the statement (or above a run of
 statements that use the same label). It names the label; a relaxed order may give only its reason.
 A label with a single site has its partner out of sight, so its comment must say in words who that is.
@@ -13,7 +13,7 @@ import sys
 
 import checklib
 
-SITE = re.compile(r'WEFT_ORDER\(\s*(\w+)\s*,\s*(\w+)\s*\)|memory_order_(relaxed|consume|acquire|release|acq_rel|seq_cst)\b')
+SITE = re.compile(r'WEFT_(?:HEADER_)?ORDER\(\s*(\w+)\s*,\s*(\w+)\s*\)|memory_order_(relaxed|consume|acquire|release|acq_rel|seq_cst)\b')
 COMMENT = re.compile(r'//\s?(.*)$')
 PARTNER = re.compile(r'\b(pairs|partner|with|sees?|seen|alone|matches|against|before|after)\b', re.I)
 SEAM = 'src/base/atomic.h'

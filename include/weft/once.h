@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <weft/detail/export.h>
+#include <weft/detail/once_core.h>
 #include <weft/detail/rethrow.h>
 #include <weft/mutex.h>
 
@@ -28,15 +29,7 @@ class once_flag {
   template <class F, class... Args>
   friend bool call_once(once_flag& flag, const context& ctx, F&& f, Args&&... args);
 
-  bool done() const {
-    return __atomic_load_n(&done_, __ATOMIC_ACQUIRE);  // order: pairs with set()
-  }
-  void set() {
-    __atomic_store_n(&done_, true, WEFT_HEADER_RELEASE(ON1));  // order: ON1 pairs with done()
-  }
-
-  mutex running_;
-  bool done_ = false;
+  detail::once_core<mutex> core_;
 };
 
 /// std::call_once: calls f unless an earlier call has returned; waits for one that runs. If f throws
@@ -44,31 +37,27 @@ class once_flag {
 template <class F, class... Args>
 requires std::is_invocable_v<F, Args...>
 void call_once(once_flag& flag, F&& f, Args&&... args) {
-  if (flag.done()) {
+  if (flag.core_.done()) {
     return;
   }
-  const std::lock_guard<mutex> held(flag.running_);
-  if (!flag.done()) {
-    std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
-    flag.set();
-  }
+  const std::lock_guard<mutex> held(flag.core_.mutex());
+  flag.core_.call_locked(
+      [&] { std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...)); });
 }
 
 /// The same, but waits for a call that runs only until ctx is cancelled; false then. A call of its own is
 /// made in any case, and takes as long as it takes.
 template <class F, class... Args>
 bool call_once(once_flag& flag, const context& ctx, F&& f, Args&&... args) {
-  if (flag.done()) {
+  if (flag.core_.done()) {
     return true;
   }
-  if (!flag.running_.lock(ctx)) {
+  if (!flag.core_.mutex().lock(ctx)) {
     return false;
   }
-  const std::lock_guard<mutex> held(flag.running_, std::adopt_lock);
-  if (!flag.done()) {
-    std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
-    flag.set();
-  }
+  const std::lock_guard<mutex> held(flag.core_.mutex(), std::adopt_lock);
+  flag.core_.call_locked(
+      [&] { std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...)); });
   return true;
 }
 

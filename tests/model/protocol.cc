@@ -160,13 +160,14 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
     if (of_a_protocol) files.insert(s->file);
     EXPECT_TRUE(covered) << s->label << " at " << where(*s) << " belongs to no protocol";
   }
-  const std::regex use(R"(WEFT_(?:COMMIT_)?ORDER\((\w+), *(\w+)\))");
+  const std::regex use(R"(WEFT_(?:COMMIT_|HEADER_)?ORDER\((\w+), *(\w+)\))");
   for (const std::string& file : files) {
     std::ifstream in(file);
     ASSERT_TRUE(in) << file;
     std::string line;
     while (std::getline(in, line)) {
-      std::set<std::string> once;  // two equal uses on one line are one site
+      if (line.starts_with("#define")) continue;  // how a header says it
+      std::set<std::string> once;                 // two equal uses on one line are one site
       for (std::sregex_iterator i(line.begin(), line.end(), use), end; i != end; ++i) {
         if ((*i)[2] == "relaxed") continue;
         if (once.insert(i->str()).second) ++written[{file, (*i)[1], (*i)[2]}];
@@ -181,6 +182,8 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
 
 namespace {
 
+const char* const kUnnamed = "";  // an order without a label
+
 // "…/src/gmp/run_queue.h" of the site -> "…/src/".
 std::string source_root() {
   for (const site* s : all_sites()) {
@@ -190,20 +193,23 @@ std::string source_root() {
   return "";
 }
 
-// Label by file, as the text shows them; comments do not count.
+// Label by file, as the text shows them; comments do not count. What headers say in the compiler's words has none.
 std::set<std::pair<std::string, std::string>> orders_in_sources(const std::string& root) {
   std::set<std::pair<std::string, std::string>> found;
   const std::regex use(
-      R"(WEFT_(?:COMMIT_)?ORDER\(\s*(\w+),\s*(acquire|release|acq_rel|seq_cst)\))");
-  const std::regex comment(R"(//[^\n]*)");
+      R"(WEFT_(?:COMMIT_|HEADER_)?ORDER\(\s*(\w+),\s*(?:acquire|release|acq_rel|seq_cst)\))"
+      R"(|WEFT_HEADER_RELEASE\((\w+)\)|__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST))");
+  const std::regex comment(R"(//[^\n]*)"), macro(R"(\n#define [^\n]*)");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     const std::string path = entry.path().string();
     if (!ends_with(path, ".h") && !ends_with(path, ".cc")) continue;
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
-    const std::string code = std::regex_replace(text.str(), comment, "");
+    std::string code = std::regex_replace(text.str(), comment, "");
+    code = std::regex_replace(code, macro, "");
     for (std::sregex_iterator i(code.begin(), code.end(), use), end; i != end; ++i) {
-      found.emplace(path.substr(root.size()), (*i)[1]);
+      const auto& label = (*i)[1].matched ? (*i)[1] : (*i)[2];
+      found.emplace(path.substr(root.size()), label.matched ? label.str() : kUnnamed);
     }
   }
   return found;
@@ -214,16 +220,23 @@ std::set<std::pair<std::string, std::string>> orders_in_sources(const std::strin
 void expect_all_orders_accounted_for(const std::vector<const protocol*>& protocols,
                                      const std::vector<exemption>& exempt) {
   const std::string root = source_root();
-  const auto written = orders_in_sources(root);
+  auto written = orders_in_sources(root);
   EXPECT_GT(written.size(), 40u) << "not found: " << root;
+  const auto headers = orders_in_sources(root.substr(0, root.size() - 4) + "include/");
+  EXPECT_GT(headers.size(), 3u) << "not found: the headers beside " << root;
+  written.insert(headers.begin(), headers.end());
   std::set<std::pair<std::string, std::string>> modelled;
   for (const site* s : all_sites()) {
     const std::string file = s->file;
     const bool covered = std::any_of(protocols.begin(), protocols.end(),
                                      [&](const protocol* p) { return p->covers(*s); });
     // Not by the root: a compiler may call one file by its absolute and another one by its relative path.
-    const auto at = file.rfind("src/");
-    if (covered && at != std::string::npos) modelled.emplace(file.substr(at + 4), s->label);
+    for (const std::string folder : {"src/", "include/"}) {
+      const auto at = file.rfind(folder);
+      if (covered && at != std::string::npos) {
+        modelled.emplace(file.substr(at + folder.size()), s->label);
+      }
+    }
   }
   for (const auto& order : written) {
     const auto& [file, label] = order;

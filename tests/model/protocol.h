@@ -45,12 +45,12 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols);
 
 // An order that no model checks, and why none is needed.
 struct exemption {
-  std::string file;  // below src/
-  std::string label;
+  std::string file;   // below src/ or include/
+  std::string label;  // empty: those that a header gives in the compiler's words
   std::string why;
 };
 
-// Every WEFT_ORDER in src/ that is not relaxed belongs to a protocol, or is exempt, and every exemption
+// Every order in src/ and include/ that is not relaxed belongs to a protocol, or is exempt, and every exemption
 // is still needed: a new order cannot slip in.
 void expect_all_orders_accounted_for(const std::vector<const protocol*>& protocols,
                                      const std::vector<exemption>& exempt);
