@@ -21,7 +21,7 @@ TEST(Groups, AnExceptionThatNobodyTakes) {
 TEST(Groups, AnExceptionThatIsTakenOrSecond) {
   const outcome o = run_program("task_group_taken");
   EXPECT_EQ(o.exit_status, 3);
-  EXPECT_EQ(o.err, "a task failed\non its way\n");
+  EXPECT_EQ(o.err, "a task failed\non its way\non its way\n");
 }
 
 TEST(Groups, NobodyWaitsBesideAPanic) {
