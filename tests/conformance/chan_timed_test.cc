@@ -11,6 +11,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/slow_clock.h"
 
 namespace {
 
@@ -21,6 +22,7 @@ using weft::recv;
 using weft::select;
 using weft::send;
 using weft::timeout;
+using weft::test::slow_clock;
 using clock_type = std::chrono::steady_clock;
 
 class ChanTimed : public weft::test::over_procs {
@@ -50,16 +52,6 @@ TEST_P(ChanTimed, NothingComes) {
     EXPECT_FALSE(nil.send_for(1, 1ms));
   });
 }
-
-// Half as fast as the steady one, as a clock that is being set back all the time.
-struct slow_clock {
-  using duration = clock_type::duration;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<slow_clock>;
-  [[maybe_unused]] static constexpr bool is_steady = false;
-  static time_point now() { return time_point(clock_type::now().time_since_epoch() / 2); }
-};
 
 // The limit is what the caller's clock says, however long that takes.
 TEST_P(ChanTimed, AnotherClockMayBeSet) {

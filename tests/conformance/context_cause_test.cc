@@ -11,6 +11,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/slow_clock.h"
 
 namespace {
 
@@ -19,6 +20,7 @@ using weft::context;
 using weft::with_cancel;
 using weft::with_cancel_cause;
 using weft::test::scaled;
+using weft::test::slow_clock;
 
 class ContextCause : public weft::test::over_procs {};
 
@@ -217,18 +219,6 @@ TEST_P(ContextCause, Race) {
     }
   });
 }
-
-// Half as fast as the steady one, as a clock that is being set back all the time.
-struct slow_clock {
-  using duration = std::chrono::steady_clock::duration;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<slow_clock>;
-  [[maybe_unused]] static constexpr bool is_steady = false;
-  static time_point now() {
-    return time_point(std::chrono::steady_clock::now().time_since_epoch() / 2);
-  }
-};
 
 TEST_P(ContextCause, SleepUntil) {
   const auto body = [] {

@@ -15,6 +15,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/slow_clock.h"
 
 namespace {
 
@@ -126,6 +127,9 @@ TEST_P(FutureMembers, SharedWaitsWithALimit) {
     EXPECT_EQ(s.wait_until(t), future_status::timeout);
     EXPECT_GE(std::chrono::steady_clock::now(), t);
     EXPECT_EQ(s.wait_until(std::chrono::system_clock::now() + 1ms), future_status::timeout);
+    const auto slow = weft::test::slow_clock::now() + 2ms;
+    EXPECT_EQ(s.wait_until(slow), future_status::timeout);
+    EXPECT_GE(weft::test::slow_clock::now(), slow) << "what the caller's clock says counts";
     weft::go([&p] { p.set_value(4); });
     EXPECT_EQ(s.wait_until(std::chrono::steady_clock::now() + 1h), future_status::ready);
     EXPECT_EQ(s.wait_until(std::chrono::system_clock::now() - 1h), future_status::ready);

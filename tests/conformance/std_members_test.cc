@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include <weft/latch.h>
 #include <weft/mutex.h>
 #include <weft/runtime.h>
+#include <weft/shared_mutex.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -42,6 +44,22 @@ TEST_P(StdMembers, NativeHandles) {
     const weft::condition_variable::native_handle_type handle = a.native_handle();
     EXPECT_NE(handle, b.native_handle());
     EXPECT_EQ(handle, a.native_handle());
+
+    weft::mutex m;
+    weft::timed_mutex timed;
+    weft::recursive_mutex again;
+    weft::recursive_timed_mutex timed_again;
+    weft::shared_mutex shared;
+    weft::shared_timed_mutex timed_shared;
+    const std::set<void*> all{m.native_handle(),
+                              timed.native_handle(),
+                              again.native_handle(),
+                              timed_again.native_handle(),
+                              shared.native_handle(),
+                              timed_shared.native_handle(),
+                              handle,
+                              b.native_handle()};
+    EXPECT_EQ(all.size(), 8u);
 
     weft::jthread none, t([](std::stop_token stop) {
       while (!stop.stop_requested()) weft::this_thread::yield();
