@@ -46,13 +46,13 @@ constexpr std::size_t kPairs = 16384;
 constexpr std::size_t kBuckets = 4096;
 
 constinit ranked_lock table_lock{lock_rank::leaf};
-constinit held_lock held[kHeld];  // guarded by table_lock, as all of these
+constinit held_lock held[kHeld]{};  // guarded by table_lock, as all of these
 constinit std::size_t held_count = 0;
-constinit known_object known[kKnown];
+constinit known_object known[kKnown]{};
 constinit std::size_t evictions = 0;
-constinit lock_pair pairs[kPairs];
+constinit lock_pair pairs[kPairs]{};
 constinit std::size_t pair_count = 0;
-constinit std::uint16_t buckets[kBuckets];  // by the first lock: a pair's index plus 1
+constinit std::uint16_t buckets[kBuckets]{};  // by the first lock: a pair's index plus 1
 constinit std::uint32_t rounds = 0;
 constinit lock_reports reports;  // constant after boot
 
