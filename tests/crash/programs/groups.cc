@@ -58,15 +58,15 @@ CRASH_PROGRAM(wait_group_go_panics) {
   return weft::run([] {
     weft::wait_group wg;
     std::atomic<bool> waits{false};
-    weft::go([&] {
-      waits = true;
-      wg.wait();
-      std::fputs("waited\n", stderr);
-    });
     wg.go([&] {
       while (!waits) weft::gosched();
       for (int i = 0; i < 100; ++i) weft::gosched();
       groups::fail();
+    });
+    weft::go([&] {
+      waits = true;
+      wg.wait();
+      std::fputs("waited\n", stderr);
     });
     wg.wait();
     std::fputs("waited\n", stderr);
