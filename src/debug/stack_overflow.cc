@@ -15,7 +15,7 @@
 #include "debug/dump.h"
 #include "debug/frame.h"
 #include "debug/traceback.h"
-#include "fiber/guard.h"
+#include "fiber/stack.h"
 #include "sched/sched_api.h"
 
 namespace weft::rt {
@@ -29,8 +29,9 @@ std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(
 
 bool overflows(const stack& s, std::uintptr_t fault, std::uintptr_t sp) {
   const std::uintptr_t lo = address(s.lo);
-  const bool in_guard = fault < lo && fault >= lo - kGuardBytes;
-  const bool below = sp < lo && sp >= lo - kGuardBytes;
+  const std::uintptr_t end = lo - stack_guard_bytes();
+  const bool in_guard = fault < lo && fault >= end;
+  const bool below = sp < lo && sp >= end;
   return s && (in_guard || below);
 }
 

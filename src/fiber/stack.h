@@ -55,6 +55,11 @@ struct stack {
 
 inline constexpr std::size_t kStackReserve = 256 * 1024;  ///< a standard stack and its guard
 
+/// What faults below every stack: the guard, and the odd page.
+inline std::size_t stack_guard_bytes() noexcept {
+  return round_to_pages(kGuardBytes) + page_size();
+}
+
 /// From one standard stack to the next.
 inline std::size_t stack_stride() noexcept { return kStackReserve + page_size(); }
 

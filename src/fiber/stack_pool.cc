@@ -26,10 +26,8 @@ constexpr std::size_t kPopulateFrom = 64;  // first pages come in bulk once ther
 constexpr std::size_t kCanaryWords = 8;
 constexpr std::uintptr_t kMethodMask = 3;
 
-std::size_t guard_bytes() noexcept { return round_to_pages(kGuardBytes) + page_size(); }
-
 stack standard_stack(std::byte* slot, guard_method guard) noexcept {
-  return {slot + guard_bytes(), slot + stack_stride(), guard};
+  return {slot + stack_guard_bytes(), slot + stack_stride(), guard};
 }
 
 std::uintptr_t encode(const stack& s) noexcept {
@@ -133,7 +131,7 @@ std::size_t stack_pool::take_fresh(stack* out, std::size_t n) noexcept {
   }
   if (fresh.count == 0) return 0;
   const guard_result result =
-      guards_.guard(fresh.first, stack_stride(), guard_bytes(), fresh.count);
+      guards_.guard(fresh.first, stack_stride(), stack_guard_bytes(), fresh.count);
   for (std::size_t i = 0; i < fresh.count && on_valgrind(); ++i) {
     std::byte* const slot = fresh.first + i * stack_stride();
     tell_valgrind_of_stack(slot, slot + stack_stride());
@@ -214,7 +212,7 @@ void stack_pool::give(const stack* given, std::size_t n) noexcept {
 }
 
 stack stack_pool::take_sized(std::size_t usable) noexcept {
-  const std::size_t guard = guard_bytes();
+  const std::size_t guard = stack_guard_bytes();
   if (usable > PTRDIFF_MAX - 2 * guard) {
     errno = ENOMEM;
     return {};
@@ -234,7 +232,7 @@ stack stack_pool::take_sized(std::size_t usable) noexcept {
 void stack_pool::give_sized(const stack& s) noexcept {
   check_overflow(s);
   asan_unpoison(s.lo, s.size());
-  std::byte* start = s.lo - guard_bytes();
+  std::byte* start = s.lo - stack_guard_bytes();
   release(start, static_cast<std::size_t>(s.hi - start));
   guards_.forget(s.guard);
   scoped_lock hold(lock_);

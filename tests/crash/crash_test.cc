@@ -418,6 +418,11 @@ TEST(Overflow, OfAStandardStack) {
                "goroutine 1 \\[running\\]:\n"
                "app::descend\\(");
 }
+TEST(Overflow, IntoTheOddPageBelowTheGuard) {
+  EXPECT_CRASH(run_program("overflow_by_a_large_frame"),
+               "fatal error: stack overflow\n\ngoroutine 2 \\[running\\]:\n"
+               "app::overflow_by_a_large_frame\\(");
+}
 TEST(Overflow, SaysWhoAndWhereFrom) {
   const outcome o = run_program("overflow_named", {"WEFTMAXPROCS=1"});
   EXPECT_CRASH(o, "fatal error: stack overflow\n\ngoroutine 2 \\[running\\] \\{name: deep\\}:\n");

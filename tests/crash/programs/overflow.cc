@@ -13,6 +13,7 @@
 
 #include "crash/programs/program.h"
 #include "sched/park.h"
+#include "sched/sched_api.h"
 #include "support/waiting.h"
 
 namespace app {
@@ -95,6 +96,17 @@ int in_goroutine(int (*f)(), weft::attrs how = {}) {
 
 int overflow() { return descend(0); }
 
+// By one frame from just above the end of the stack to what faults below the guard.
+[[gnu::noinline]] int overflow_by_a_large_frame() {
+  constexpr std::ptrdiff_t kLeft = 1024;
+  auto* const here = static_cast<std::byte*>(__builtin_frame_address(0));
+  const auto fits = static_cast<std::size_t>(here - weft::rt::current_goroutine()->stk.lo - kLeft);
+  auto* const small = static_cast<volatile char*>(__builtin_alloca(fits));
+  auto* const large = static_cast<volatile char*>(__builtin_alloca(weft::rt::kGuardBytes + 2048));
+  large[0] = 1;
+  return large[0] + small[0];
+}
+
 // … when the first goroutine waits.
 int overflow_beside_a_waiter() {
   while (weft::test::waiting_goroutines() < 1) weft::gosched();
@@ -163,6 +175,7 @@ const crash::program programs[] = {
     {"overflow_together", overflow_together},
     {"overflow_under_signals", overflow_under_signals},
     {"overflow", [] { return weft::run([] { overflow(); }); }},
+    {"overflow_by_a_large_frame", [] { return in_goroutine(overflow_by_a_large_frame); }},
     {"overflow_named",
      [] {
        return in_goroutine(overflow_beside_a_waiter, {.name = "deep", .stack_size = 64 * 1024});

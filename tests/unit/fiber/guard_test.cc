@@ -47,10 +47,11 @@ int signal_of_store(std::byte* where) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-/// Touches the guard below at its top and bottom byte, and the usable part next to it.
+/// Touches what is guarded at its top and bottom byte, and the usable part next to it.
 void expect_guarded(const stack& s) {
   EXPECT_EQ(signal_of_store(s.lo - 1), SIGSEGV);
   EXPECT_EQ(signal_of_store(s.lo - kGuardBytes), SIGSEGV) << "16 KiB frames must not jump it";
+  EXPECT_EQ(signal_of_store(s.lo - stack_guard_bytes()), SIGSEGV) << "the odd page";
   EXPECT_EQ(signal_of_store(s.lo), 0);
   EXPECT_EQ(signal_of_store(s.hi - 1), 0);
 }
