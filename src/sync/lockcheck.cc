@@ -12,6 +12,7 @@
 #include "gmp/g.h"
 #include "gmp/inside.h"
 #include "sched/sched_api.h"
+#include "sync/lock_pairs.h"
 
 namespace weft::rt {
 
@@ -24,46 +25,30 @@ struct held_lock {
   const G* gp;
   lock_mode mode;
 };
-struct lock_pair {
-  const void *first, *second;
-  std::uint64_t who;
-  const void* site;     // where the second was locked
-  std::uint32_t round;  // the last search that came here,
-  std::uint16_t start;  // … and by which pair it began
-  std::uint16_t next;   // the next pair of this bucket, plus 1
-};
-
 struct known_object {
   const void* object;
   object_origin origin;
   bool paired;  // there are pairs with it
+
+  // It says no more than where it was made.
+  bool dispensable() const { return !paired && origin.first_lock == nullptr; }
 };
 
 constexpr std::size_t kHeld = 4096;
 constexpr std::size_t kKnown = 16384;
 constexpr std::size_t kProbes = 16;
-constexpr std::size_t kPairs = 16384;
-constexpr std::size_t kBuckets = 4096;
 
 constinit ranked_lock table_lock{lock_rank::leaf};
 constinit held_lock held[kHeld]{};  // guarded by table_lock, as all of these
 constinit std::size_t held_count = 0;
+constinit std::size_t unheld_readers = 0;  // who found the table full
 constinit known_object known[kKnown]{};
 constinit std::size_t evictions = 0;
-constinit lock_pair pairs[kPairs]{};
-constinit std::size_t pair_count = 0;
-constinit std::uint16_t buckets[kBuckets]{};  // by the first lock: a pair's index plus 1
-constinit std::uint32_t rounds = 0;
 constinit lock_reports reports;  // constant after boot
-
-std::size_t hash_of(const void* lock) {
-  return (reinterpret_cast<std::uintptr_t>(lock) * 0x9e3779b97f4a7c15) >> 48;
-}
-std::uint16_t& bucket_of(const void* first) { return buckets[hash_of(first) % kBuckets]; }
 
 // The entry of an object, or a free one; null: there is no room.
 WEFT_NO_TSAN known_object* find_known(const void* object) {
-  const std::size_t start = hash_of(object) % kKnown;
+  const std::size_t start = lock_hash(object) % kKnown;
   for (std::size_t i = 0; i < kProbes; ++i) {
     known_object& k = known[(start + i) % kKnown];
     if (k.object == object || k.object == nullptr) return &k;
@@ -71,63 +56,32 @@ WEFT_NO_TSAN known_object* find_known(const void* object) {
   return nullptr;
 }
 
-// The same, with room: nobody says when an object is gone, so that of a full row one has to go.
+void release_all(const void* lock) {
+  for (std::size_t i = held_count; i-- > 0;) {
+    if (held[i].lock == lock) held[i] = held[--held_count];
+  }
+}
+
+void forget(const known_object& k) {
+  if (k.paired) forget_lock_pairs(k.object);
+  if (k.origin.first_lock != nullptr) release_all(k.object);
+}
+
+// The entry of an object, with room: nobody says when one is gone, so that of a full row one has to go. One of whom
+// nothing else is known, if there is any. Otherwise all that is known of it goes, too: nobody would notice that
+// another object has come to its address.
 known_object& know(const void* object) {
   known_object* k = find_known(object);
   if (k == nullptr) {
-    k = &known[(hash_of(object) + evictions++ % kProbes) % kKnown];
+    for (std::size_t i = 0; i < kProbes && (k == nullptr || !k->dispensable()); ++i) {
+      k = &known[(lock_hash(object) + (evictions + i) % kProbes) % kKnown];
+    }
+    ++evictions;
+    forget(*k);
     *k = {};
   }
   k->object = object;
   return *k;
-}
-
-lock_pair* find_pair(const void* first, const void* second) {
-  for (std::uint16_t i = bucket_of(first); i != 0; i = pairs[i - 1].next) {
-    lock_pair& p = pairs[i - 1];
-    if (p.first == first && p.second == second) return &p;
-  }
-  return nullptr;
-}
-
-// Whether a lock was ever taken, in steps, while another was held. Breadth first, each pair once: those who
-// lock all parts of a table at once leave a graph with more ways through it than can be walked.
-class path_search {
- public:
-  // The first step of the shortest way, or null.
-  lock_pair* run(const void* from, const void* to) {
-    ++rounds;
-    visit(from, to, nullptr);
-    for (std::size_t i = 0; i < waiting_ && found_ == nullptr; ++i) {
-      const lock_pair& here = pairs[queue[i]];
-      visit(here.second, to, &pairs[here.start]);
-    }
-    return found_;
-  }
-
- private:
-  void visit(const void* lock, const void* to, lock_pair* start) {
-    for (std::uint16_t i = bucket_of(lock); i != 0 && found_ == nullptr; i = pairs[i - 1].next) {
-      lock_pair& p = pairs[i - 1];
-      if (p.first != lock || p.round == rounds) continue;
-      p.round = rounds;
-      lock_pair* const begin = start != nullptr ? start : &p;
-      p.start = static_cast<std::uint16_t>(begin - pairs);
-      queue[waiting_++] = static_cast<std::uint16_t>(i - 1);
-      if (p.second == to) found_ = begin;
-    }
-  }
-
-  static std::uint16_t queue[kPairs];
-  std::size_t waiting_ = 0;
-  lock_pair* found_ = nullptr;
-};
-std::uint16_t path_search::queue[kPairs];  // guarded by table_lock
-
-void link_pair(std::size_t index) {
-  std::uint16_t& bucket = bucket_of(pairs[index].first);
-  pairs[index].next = bucket;
-  bucket = static_cast<std::uint16_t>(index + 1);
 }
 
 // Remembers the pair; true: there is something to report. `wanted`: what is about to be locked.
@@ -138,32 +92,19 @@ bool add_pair(const held_lock& h, const held_lock& wanted, lock_reports::inversi
     found = {who, who, lock, lock, h.site, site, nullptr, h.mode, mode};
     return true;
   }
-  if (find_pair(h.lock, lock) != nullptr || pair_count == kPairs) return false;
-  const lock_pair here = {h.lock, lock, who, site, 0, 0, 0};
-  const lock_pair* back = again ? &here : path_search().run(lock, h.lock);
-  if (back != nullptr) {
-    found = {who, back->who, h.lock, lock, h.site, site, back->site, h.mode, mode};
+  lock_pair back;
+  const lock_order order = note_lock_pair({h.lock, lock, who, site}, back);
+  if (order == lock_order::known) return false;
+  if (order == lock_order::inverted) {
+    found = {who, back.who, h.lock, lock, h.site, site, back.site, h.mode, mode};
   }
-  pairs[pair_count] = here;
-  link_pair(pair_count++);
   know(h.lock).paired = true;
   know(lock).paired = true;
-  return back != nullptr;
+  return order == lock_order::inverted;
 }
 
-// It is gone, and what was at its address says nothing about the next one.
-void forget(const void* lock) {
-  std::size_t kept = 0;
-  for (std::uint16_t& bucket : buckets) bucket = 0;
-  for (std::size_t i = 0; i < pair_count; ++i) {
-    if (pairs[i].first == lock || pairs[i].second == lock) continue;
-    pairs[kept] = pairs[i];
-    link_pair(kept++);
-  }
-  pair_count = kept;
-}
-
-// Of several readers, the caller; or else anybody: one may lock and another unlock.
+// Of several readers, the caller; or else anybody: one may lock and another unlock. But not if it may be one whose
+// lock found no room.
 void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
   std::size_t found = held_count;
   for (std::size_t i = held_count; i-- > 0;) {
@@ -171,13 +112,13 @@ void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
     found = i;
     if (held[i].owner == who) break;
   }
-  if (found < held_count) held[found] = held[--held_count];
-}
-
-void release_all(const void* lock) {
-  for (std::size_t i = held_count; i-- > 0;) {
-    if (held[i].lock == lock) held[i] = held[--held_count];
+  if (found == held_count) return;
+  if (held[found].owner != who && mode == lock_mode::queued) return;
+  if (held[found].owner != who && mode == lock_mode::shared && unheld_readers > 0) {
+    --unheld_readers;
+    return;
   }
+  held[found] = held[--held_count];
 }
 
 bool lies_on(const G* gp, const void* object) {
@@ -202,7 +143,7 @@ void lockcheck_wants(const void* lock, const void* site, lock_mode mode) noexcep
     const inside here;
     const scoped_lock guard(table_lock);
     for (std::size_t i = 0; i < held_count && count < 4; ++i) {
-      const held_lock& h = held[i];
+      const held_lock h = held[i];  // to know the pair may cost it its place
       if (h.owner == who && h.mode != lock_mode::queued && add_pair(h, wanted, found[count])) {
         ++count;
       }
@@ -216,7 +157,11 @@ void lockcheck_got(const void* lock, const void* site, lock_mode mode) noexcept 
   const G* gp = current_goroutine();
   const inside here;
   const scoped_lock guard(table_lock);
-  if (held_count < kHeld) held[held_count++] = {lock, who, site, gp, mode};
+  if (held_count < kHeld) {
+    held[held_count++] = {lock, who, site, gp, mode};
+  } else if (mode == lock_mode::shared) {
+    ++unheld_readers;
+  }
   if (known_object& k = know(lock); k.origin.first_lock == nullptr) k.origin.first_lock = site;
 }
 
@@ -272,8 +217,7 @@ void note_made(const void* object) noexcept {
     if (site == nullptr) return;
     k = &know(object);
   }
-  if (k->paired) forget(object);
-  if (k->origin.first_lock != nullptr) release_all(object);
+  forget(*k);
   *k = {object, {site, nullptr}, false};
 }
 

@@ -11,7 +11,8 @@
 // Constructors say when an object is new, so that nothing is taken for another that was at its address. One
 // that was made before the runtime started has no such note.
 //
-// One lock guards everything: debug mode. Tables have fixed sizes; what does not fit is not watched.
+// One lock guards everything: debug mode. Tables have fixed sizes; what does not fit is not watched. Of whom there is no
+// room for everything is forgotten, or its place would be taken for it when another object is there.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,135 @@
+// sync/lockcheck.h: what its tables of fixed size keep, and what they must not take for something else.
+#include "sync/lockcheck.h"
+
+#include <array>
+#include <cstddef>
+#include <gtest/gtest.h>
+#include <thread>
+#include <vector>
+
+#include <weft/detail/made.h>
+
+namespace weft::rt {
+namespace {
+
+constexpr std::size_t kMany = 200'000;     // far more than are known at a time
+constexpr std::size_t kHeldAtOnce = 5000;  // more than there is room for
+
+int inversions = 0;
+const int here = 0;  // a place in the program
+
+// What is locked are addresses; nobody looks at what is there.
+class Lockcheck : public testing::Test {
+ protected:
+  struct alignas(16) object {};
+
+  void SetUp() override {
+    inversions = 0;
+    lock_reports counting;
+    counting.inverted = [](const lock_reports::inversion&) { ++inversions; };
+    set_lock_reports(counting);
+    for (object& o : objects_) detail::note_made(&o);
+  }
+  void TearDown() override { set_lock_reports({}); }
+
+  static void lock(const object& o, lock_mode mode = lock_mode::exclusive) {
+    lockcheck_wants(&o, &here, mode);
+    lockcheck_got(&o, &here, mode);
+  }
+  static void unlock(const object& o, lock_mode mode = lock_mode::exclusive) {
+    lockcheck_releases(&o, mode);
+  }
+  static void lock_in_turn(const object& first, const object& second) {
+    lock(first);
+    lock(second);
+    unlock(second);
+    unlock(first);
+  }
+  static int owners(const object& o) {
+    std::size_t at = 0;
+    int n = 0;
+    while (lockcheck_next_owner(&o, at).owner != 0) ++n;
+    return n;
+  }
+
+  std::array<object, 2> objects_;
+  object& a_ = objects_[0];
+  object& b_ = objects_[1];
+  std::vector<object> others_ = std::vector<object>(kMany);
+};
+
+TEST_F(Lockcheck, ObjectsThatAreOnlyMadeDisplaceNoLocks) {
+  lock_in_turn(a_, b_);
+  for (const object& o : others_) detail::note_made(&o);
+  lock_in_turn(b_, a_);
+  EXPECT_EQ(inversions, 1);
+}
+
+// Nobody notices that another one is at its address.
+TEST_F(Lockcheck, OfALockThatIsDisplacedNoOrderIsLeft) {
+  lock_in_turn(a_, b_);
+  for (const object& o : others_) {
+    lock(o);
+    unlock(o);
+  }
+  detail::note_made(&a_);
+  lock_in_turn(b_, a_);
+  EXPECT_EQ(inversions, 0);
+}
+
+TEST_F(Lockcheck, OrdersOfLocksThatAreGoneTakeNoRoom) {
+  for (std::size_t i = 0; i < kMany; ++i) {
+    detail::note_made(&a_);
+    lock_in_turn(i % 2 == 0 ? a_ : b_, i % 2 == 0 ? b_ : a_);
+  }
+  ASSERT_EQ(inversions, 0);
+  lock_in_turn(a_, b_);
+  EXPECT_EQ(inversions, 1) << "the last one was taken in the other order";
+}
+
+// A ring of three, one of whom goes: the others' order is as it was.
+TEST_F(Lockcheck, OnlyTheOrdersOfOneThatIsGoneAreForgotten) {
+  const object& c = others_[0];
+  const object& d = others_[1];
+  detail::note_made(&c);
+  detail::note_made(&d);
+  lock_in_turn(a_, b_);
+  lock_in_turn(b_, c);
+  lock_in_turn(c, d);
+  detail::note_made(&b_);
+  lock_in_turn(c, a_);
+  EXPECT_EQ(inversions, 0) << "the way from a to c led over b";
+  lock_in_turn(d, c);
+  EXPECT_EQ(inversions, 1);
+}
+
+TEST_F(Lockcheck, AReaderWhoFoundNoRoomLeavesTheOthersThere) {
+  std::thread([&] {
+    lock(a_, lock_mode::shared);
+    for (std::size_t i = 0; i < kHeldAtOnce; ++i) lockcheck_got(&others_[i], &here);
+  }).join();
+  ASSERT_EQ(owners(a_), 1);
+  lock(a_, lock_mode::shared);
+  ASSERT_EQ(owners(a_), 1) << "the table is too large for this test";
+  unlock(a_, lock_mode::shared);
+  EXPECT_EQ(owners(a_), 1);
+  for (std::size_t i = 0; i < kHeldAtOnce; ++i) unlock(others_[i]);
+  unlock(a_, lock_mode::shared);  // one may lock and another unlock
+  EXPECT_EQ(owners(a_), 0);
+}
+
+TEST_F(Lockcheck, AWriterWhoFoundNoRoomToQueueLeavesTheOthersThere) {
+  std::thread([&] {
+    lockcheck_got(&a_, &here, lock_mode::queued);
+    for (std::size_t i = 0; i < kHeldAtOnce; ++i) lockcheck_got(&others_[i], &here);
+  }).join();
+  lockcheck_got(&a_, &here, lock_mode::queued);
+  unlock(a_, lock_mode::queued);
+  EXPECT_EQ(owners(a_), 1);
+  for (std::size_t i = 0; i < kHeldAtOnce; ++i) unlock(others_[i]);
+  detail::note_made(&a_);
+  EXPECT_EQ(owners(a_), 0) << "it is another one now";
+}
+
+}  // namespace
+}  // namespace weft::rt
