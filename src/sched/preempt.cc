@@ -65,8 +65,10 @@ void go_on(M* mp, G* gp) {
     mp->p->deaf_slice.store(slice_of(mp->p),
                             WEFT_ORDER(SB0, relaxed));  // order: relaxed, for sysmon
   }
+  const std::int64_t now = nanotime();
+  note_time(now);
   // order: SB0 relaxed, for sysmon
-  mp->p->slice_began.store(nanotime(), WEFT_ORDER(SB0, relaxed));
+  mp->p->slice_began.store(now, WEFT_ORDER(SB0, relaxed));
 }
 
 enum class rank { last, first, urgent };
@@ -190,6 +192,7 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
     }
     sched.lock.unlock();
     acquire_p(mp, pp);
+    note_time_now();  // sysmon may have slept for as long as it was away
     gp->transition<g_status::syscall, g_status::running>();
     begin_slice(mp, pp);
     return;

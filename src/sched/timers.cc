@@ -36,7 +36,8 @@ void arm_timer(M* mp, timer_event& e) {
   // A plain thread uses P 0, which never goes out of use.
   P* pp = mp == nullptr || mp->p == nullptr ? sched.p(0) : mp->p;
   const std::int64_t when = timer_set::clamp(e.when);  // it may be gone afterwards
-  if (pp->timers.start(e, coarse_time())) {
+  // An M has noted the time when it woke up or came back; while all sleep nobody does.
+  if (pp->timers.start(e, mp == nullptr ? nanotime() : coarse_time())) {
     somebody_must_watch(mp, pp, when);
   }
 }
@@ -98,7 +99,7 @@ void run_own_timers(M* mp) {
 
 void move_timers(std::int32_t procs) {
   for (std::int32_t i = procs; i < sched.proc_count(); ++i) {
-    sched.p(i)->timers.move_to(sched.p(0)->timers, coarse_time());
+    sched.p(i)->timers.move_to(sched.p(0)->timers, nanotime());
   }
 }
 

@@ -54,15 +54,15 @@ class timer_set {
   timer_set(const timer_set&) = delete;
   timer_set& operator=(const timer_set&) = delete;
 
-  // Requires: e is idle, or claimed by the caller; it is `now`, about, or later. True: it is the earliest now, or who sleeps until
-  // the earliest may sleep for longer than that, because it was one of many.
-  // e may fire, and be gone, before this returns.
-  bool start(timer_event& e, std::int64_t now = 0) {
+  // Requires: e is idle, or claimed by the caller; it is `now`, about, or a little later: what is started in an empty set that
+  // takes it to be an hour ago comes down in one piece, when the first of them is due.
+  // True: it is the earliest now, or who sleeps until the earliest may sleep for longer than that, because it was one of
+  // many. e may fire, and be gone, before this returns.
+  bool start(timer_event& e, std::int64_t now) {
     const std::int64_t when = e.when = clamp(e.when);
     lock_.lock();
     if (count_ == 0) {
-      wheel_.skip_to(
-          now);  // what is kept from here on comes down when its time is near, not all at once
+      wheel_.skip_to(now);
     }
     wheel_.insert(e);
     ++count_;
@@ -132,7 +132,7 @@ class timer_set {
 
   // Its P goes out of use: everything goes to another one's set. Requires: nobody runs timers.
   // True: the other set has an earlier event now, or one that who sleeps for it may oversleep, as start().
-  bool move_to(timer_set& to, std::int64_t now = 0) {
+  bool move_to(timer_set& to, std::int64_t now) {
     lock_.lock();
     timer_event* all = wheel_.take_all();
     for (timer_event* e = all; e != nullptr; e = e->next) {
@@ -169,6 +169,11 @@ class timer_set {
   std::uint64_t count() {
     const scoped_lock held(lock_);
     return count_;
+  }
+  // Up to when the wheel has come, for tests.
+  std::int64_t knows() {
+    const scoped_lock held(lock_);
+    return wheel_.now();
   }
   // For reports by those who may not take the lock. Not instrumented: it may be changing.
   [[gnu::no_sanitize_thread]] std::uint64_t count_hint() const WEFT_NO_THREAD_SAFETY_ANALYSIS {

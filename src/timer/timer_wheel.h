@@ -87,6 +87,7 @@ class timer_wheel {
 
   // It is `now` or later. Requires: the wheel is empty.
   void skip_to(std::int64_t now) { now_ = now > now_ ? now : now_; }
+  std::int64_t now() const { return now_; }
 
   // Moves what is due at `now` to the end of the list of due events, in the order of their times. How many others it has
   // touched, for tests.

@@ -63,7 +63,7 @@ struct state {
 
 void stop_or_fire(world& w) {
   auto* s = w.make<state>(w, 10, 20);
-  s->a.start(*s->e[0]);
+  s->a.start(*s->e[0], 0);
   w.thread("M", [=] { s->run(s->a, 15); });
   w.thread("owner", [=] { s->e[0]->cancel(); });
   w.finally([=] {
@@ -75,8 +75,8 @@ void stop_or_fire(world& w) {
 // Two Ms run the same set, the owner stops both events.
 void two_runners(world& w) {
   auto* s = w.make<state>(w, 10, 11);
-  s->a.start(*s->e[0]);
-  s->a.start(*s->e[1]);
+  s->a.start(*s->e[0], 0);
+  s->a.start(*s->e[1], 0);
   w.thread("M0", [=] { s->run(s->a, 15); });
   w.thread("M1", [=] { s->run(s->a, 15); });
   w.thread("owner", [=] {
@@ -89,7 +89,7 @@ void two_runners(world& w) {
 // Stopped and started anew, perhaps elsewhere, while somebody runs what is due.
 void reset(world& w) {
   auto* s = w.make<state>(w, 10, 20);
-  s->a.start(*s->e[0]);
+  s->a.start(*s->e[0], 0);
   w.thread("M0", [=] { s->run(s->a, 15); });
   w.thread("owner", [=] {
     event& e = *s->e[0];
@@ -98,7 +98,7 @@ void reset(world& w) {
     e.fired = 0;
     e.memory.set(1);
     e.when = 12;
-    s->b.start(e);
+    s->b.start(e, 0);
   });
   w.thread("M1", [=] {
     s->run(s->b, 15);
@@ -121,7 +121,7 @@ void claimed(world& w) {
       rt::timer_set::claim(e);
       mine->set(mine->get() + 1);
       e.when = 12;
-      s->a.start(e);
+      s->a.start(e, 0);
       rt::timer_set::stop(e);
     });
   }
@@ -135,8 +135,8 @@ void claimed(world& w) {
 void start_and_fire(world& w) {
   auto* s = w.make<state>(w, 10, 5);
   w.thread("starter", [=] {
-    s->a.start(*s->e[0]);
-    s->a.start(*s->e[1]);
+    s->a.start(*s->e[0], 0);
+    s->a.start(*s->e[1], 0);
   });
   w.thread("M", [=] { s->run(s->a, 15); });
   w.finally([=] {
@@ -149,10 +149,10 @@ void start_and_fire(world& w) {
 // Its P goes out of use while a plain thread stops it.
 void moved(world& w) {
   auto* s = w.make<state>(w, 10, 20);
-  s->a.start(*s->e[0]);
-  s->a.start(*s->e[1]);
+  s->a.start(*s->e[0], 0);
+  s->a.start(*s->e[1], 0);
   w.thread("stopper", [=] {
-    s->a.move_to(s->b);
+    s->a.move_to(s->b, 0);
     s->run(s->b, 15);
   });
   w.thread("owner", [=] { s->e[0]->cancel(); });
@@ -165,9 +165,9 @@ void moved(world& w) {
 void fire_cancels_itself(world& w) {
   auto* s = w.make<state>(w, 10, 20);
   s->e[0]->cancels_itself = true;
-  s->a.start(*s->e[0]);
+  s->a.start(*s->e[0], 0);
   w.thread("M", [=] { s->run(s->a, 15); });
-  w.thread("other", [=] { s->a.start(*s->e[1]); });
+  w.thread("other", [=] { s->a.start(*s->e[1], 0); });
   w.finally([=] { check(s->e[0]->fired == 1 && s->a.count() == 1, "lost"); });
 }
 

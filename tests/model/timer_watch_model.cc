@@ -58,7 +58,7 @@ struct state : runtime {
   // Set-up: it has been pending for long.
   void pending(int i, alarm* a) {
     a->armed.set(1);
-    p(i)->timers.start(*a);
+    p(i)->timers.start(*a, 0);
   }
   void rest(world& w, int idle_ps) {
     w.finally([this, idle_ps]() WEFT_NO_THREAD_SAFETY_ANALYSIS {  // all threads are at rest

@@ -70,6 +70,31 @@ TEST_P(Timers, FireOnceAndNotEarly) {
   });
 }
 
+// While all sleep nobody notes the time. Whoever starts a timer then must not take it to be long ago.
+TEST_P(Timers, APlainThreadAsksTheClock) {
+  run([] {
+    ASSERT_EQ(pending(), 0u);
+    alarm a;
+    const std::int64_t before = nanotime();
+    std::thread([&a] {
+      note_time(1);
+      a.start_in(kHour);
+    }).join();
+    {
+      const inside here;
+      EXPECT_GE(sched.p(0)->timers.knows(), before);
+    }
+    EXPECT_TRUE(timer_cancel(a));
+  });
+}
+TEST_P(Timers, WhoeverComesBackFromALongCallAsksTheClock) {
+  run([] {
+    const std::int64_t before = nanotime();
+    runtime::blocking_for_long([] { note_time(1); });
+    EXPECT_GE(coarse_time(), before);
+  });
+}
+
 TEST_P(Timers, ACancelledOneDoesNotFire) {
   run([] {
     alarm a;

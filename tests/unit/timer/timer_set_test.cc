@@ -1,4 +1,4 @@
-// The slack of a set of timers: there is some as long as there is a crowd, and no longer.
+// The slack of a set of timers: there is some as long as there is a crowd, and no longer. And what it knows of the time.
 #include "timer/timer_set.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class TimerSlack : public testing::Test {
     for (std::size_t i = 0; i < n; ++i) {
       timers[i] = std::make_unique<timer_event>();
       timers[i]->when = kNow + kMs + static_cast<std::int64_t>(i) * 20 * kUs;
-      set->start(*timers[i]);
+      set->start(*timers[i], kNow);
     }
     look(kNow + 500 * kUs);
   }
@@ -32,7 +32,7 @@ class TimerSlack : public testing::Test {
   // A time-out of another kind, which keeps the set from being empty.
   void far() {
     far_one.when = kNow + kHour;
-    set->start(far_one);
+    set->start(far_one, kNow);
   }
 
   std::unique_ptr<timer_set> set = std::make_unique<timer_set>();
@@ -57,7 +57,7 @@ TEST_F(TimerSlack, EndsWhenTheCrowdIsStopped) {
   for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
   EXPECT_EQ(set->slack(), 0);
   lone.when = kNow + 2 * kMs;
-  EXPECT_TRUE(set->start(lone));
+  EXPECT_TRUE(set->start(lone, kNow));
   EXPECT_EQ(set->slack(), 0);
 }
 
@@ -74,10 +74,10 @@ TEST_F(TimerSlack, ALoneOneInTheStoppedCrowdsTimeIsNotOverslept) {
   crowd(10);
   for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
   lone.when = kNow + kMs + 100 * kUs;
-  EXPECT_TRUE(set->start(lone));
+  EXPECT_TRUE(set->start(lone, kNow));
   EXPECT_TRUE(timer_set::stop(lone));
   lone.when = kNow + 3 * kMs;
-  EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
+  EXPECT_FALSE(set->start(lone, kNow)) << "who sleeps wakes before that anyway";
 }
 
 // The crowd has fired, and a far one is next: nobody oversleeps that on the crowd's account.
@@ -90,7 +90,7 @@ TEST_F(TimerSlack, IsForgottenWithTheCrowdThatFired) {
   EXPECT_EQ(fired, 10);
   EXPECT_EQ(set->next(), far_one.when);
   lone.when = far_one.when + 100 * kUs;
-  EXPECT_FALSE(set->start(lone)) << "who sleeps wakes before that anyway";
+  EXPECT_FALSE(set->start(lone, kNow)) << "who sleeps wakes before that anyway";
 }
 
 // One that is due long before the crowd is not late for it; one that is due just before is of it.
@@ -98,10 +98,10 @@ TEST_F(TimerSlack, IsNotForThoseBeforeTheCrowd) {
   crowd(10);
   timer_event just_before;
   just_before.when = kNow + kMs - 100 * kUs;
-  EXPECT_TRUE(set->start(just_before));
+  EXPECT_TRUE(set->start(just_before, kNow));
   EXPECT_EQ(set->slack(), 288 * kUs);
   lone.when = kNow + 600 * kUs;
-  EXPECT_TRUE(set->start(lone));
+  EXPECT_TRUE(set->start(lone, kNow));
   EXPECT_EQ(set->slack(), 0);
   EXPECT_TRUE(timer_set::stop(just_before));
   EXPECT_TRUE(timer_set::stop(lone));
@@ -114,8 +114,8 @@ TEST_F(TimerSlack, IsNotForThoseThatMoveHere) {
   crowd(10);
   const auto other = std::make_unique<timer_set>();
   lone.when = kNow + 600 * kUs;
-  EXPECT_TRUE(other->start(lone));
-  EXPECT_TRUE(other->move_to(*set));
+  EXPECT_TRUE(other->start(lone, kNow));
+  EXPECT_TRUE(other->move_to(*set, kNow));
   EXPECT_EQ(set->next(), lone.when);
   EXPECT_EQ(set->slack(), 0);
   EXPECT_TRUE(timer_set::stop(lone));
@@ -128,13 +128,13 @@ TEST_F(TimerSlack, MovedIntoAStoppedCrowdsTime) {
   for (auto& e : timers) EXPECT_TRUE(timer_set::stop(*e));
   const auto other = std::make_unique<timer_set>();
   lone.when = kNow + kMs + 100 * kUs;
-  EXPECT_TRUE(other->start(lone));
+  EXPECT_TRUE(other->start(lone, kNow));
   ASSERT_LT(set->next(), lone.when);
-  EXPECT_TRUE(other->move_to(*set)) << "nobody is told to wake earlier";
+  EXPECT_TRUE(other->move_to(*set, kNow)) << "nobody is told to wake earlier";
   EXPECT_TRUE(timer_set::stop(lone));
   lone.when = kNow + 3 * kMs;
-  EXPECT_TRUE(other->start(lone));
-  EXPECT_FALSE(other->move_to(*set)) << "who sleeps wakes before that anyway";
+  EXPECT_TRUE(other->start(lone, kNow));
+  EXPECT_FALSE(other->move_to(*set, kNow)) << "who sleeps wakes before that anyway";
   EXPECT_TRUE(timer_set::stop(lone));
 }
 
@@ -145,8 +145,8 @@ TEST_F(TimerSlack, CountsThoseThatMoveHere) {
     crowd(3);
     const auto other = std::make_unique<timer_set>();
     lone.when = kNow + kMs + 30 * kUs;
-    EXPECT_TRUE(other->start(lone));
-    EXPECT_FALSE(other->move_to(*set));
+    EXPECT_TRUE(other->start(lone, kNow));
+    EXPECT_FALSE(other->move_to(*set, kNow));
     EXPECT_EQ(set->slack(), 48 * kUs);
     EXPECT_TRUE(timer_set::stop(moved_first ? lone : *timers[2]));
     EXPECT_EQ(set->slack(), 48 * kUs) << "three are left";
@@ -161,7 +161,7 @@ TEST_F(TimerSlack, CountsThoseThatMoveHere) {
 TEST_F(TimerSlack, NoTimeIsZero) {
   for (const std::int64_t when : {std::int64_t{0}, -kHour}) {
     lone.when = when;
-    EXPECT_TRUE(set->start(lone));
+    EXPECT_TRUE(set->start(lone, kNow));
     EXPECT_EQ(set->next(), 1);
     EXPECT_TRUE(timer_set::stop(lone));
   }
@@ -171,7 +171,7 @@ TEST_F(TimerSlack, StaysWhileOthersComeAndGo) {
   crowd(10);
   for (int i = 0; i < 100; ++i) {
     lone.when = kNow + kMs + 50 * kUs;
-    set->start(lone);
+    set->start(lone, kNow);
     EXPECT_TRUE(timer_set::stop(lone));
     EXPECT_EQ(set->slack(), 288 * kUs);
   }
@@ -180,7 +180,7 @@ TEST_F(TimerSlack, StaysWhileOthersComeAndGo) {
 TEST_F(TimerSlack, EndsWhenItsPGoesOutOfUse) {
   crowd(10);
   auto other = std::make_unique<timer_set>();
-  EXPECT_TRUE(set->move_to(*other));
+  EXPECT_TRUE(set->move_to(*other, kNow));
   EXPECT_EQ(set->slack(), 0);
   EXPECT_EQ(other->slack(), 0);
 }
@@ -210,6 +210,26 @@ TEST_F(TimerSlack, EndsWhenTheCrowdIsOverdue) {
   EXPECT_EQ(fired, 4);
   EXPECT_EQ(set->slack(), 0);
   EXPECT_LE(set->next(), kNow + 2 * kMs);
+}
+
+// What is started an hour later lies as near as it is: not in a slot of minutes, with all others of the next ones.
+TEST(TimerSet, LearnsTheTimeWhenItIsEmpty) {
+  const auto set = std::make_unique<timer_set>();
+  const auto other = std::make_unique<timer_set>();
+  timer_event first, second;
+  first.when = kNow + 3 * kMs;
+  set->start(first, kNow);
+  EXPECT_EQ(set->knows(), kNow);
+  second.when = kNow + 2 * kHour;
+  set->start(second, kNow + kMs);
+  EXPECT_EQ(set->knows(), kNow) << "the first one may be due before that";
+  EXPECT_TRUE(timer_set::stop(first));
+  EXPECT_TRUE(timer_set::stop(second));
+  set->start(second, kNow + kHour);
+  EXPECT_EQ(set->knows(), kNow + kHour);
+  set->move_to(*other, kNow + kHour);
+  EXPECT_EQ(other->knows(), kNow + kHour);
+  EXPECT_TRUE(timer_set::stop(second));
 }
 
 }  // namespace
