@@ -12,7 +12,8 @@ namespace weft::rt {
 void start_sysmon();
 
 // Something has happened that it may have to look at, and it may be asleep: a P was taken from the idle
-// list, work waits while no P is idle, the world stops. Cheap if it is awake.
+// list, also by a stop of the world; work waits while no P is idle; somebody has to be made to stop, or may come back
+// from a call and compute while the world stands still. Cheap if it is awake.
 inline void wake_sysmon() noexcept;
 
 // The calling thread is it.

@@ -87,8 +87,8 @@ void request_stop_locked(P* own) WEFT_REQUIRES(sched.lock) {
     set_attention(sched.p(i), WEFT_MUTANT("stop-asks-nobody") ? 0 : 1);
     busy += is_stopped(sched.p(i)) ? 0 : 1;
   }
-  if (busy != 0) {
-    wake_sysmon();  // some may have to be made to stop
+  if (busy != 0 || sched.robbed_count != 0) {
+    wake_sysmon();  // some may have to be made to stop, now or when they come back
   }
   sched.dozer.poke_fenced();  // who dozes would look only at the end of its nap
   sched.gate.close(busy);
