@@ -180,7 +180,8 @@ void loaded_head::read(const loaded_file& where) noexcept {
 }
 
 bool loaded_head::is_of(const loaded_file& where) const noexcept {
-  return !known_ || std::memcmp(bytes_, reinterpret_cast<const void*>(where.begin), kBytes) == 0;
+  return !known_ || (readable(where.begin, kBytes) &&
+                     std::memcmp(bytes_, reinterpret_cast<const void*>(where.begin), kBytes) == 0);
 }
 
 bool loaded_head::is_of(const elf_image& file) const noexcept {
@@ -234,7 +235,7 @@ const known_image* image_of(const loaded_file& where) noexcept {
       return &known.image;
     }
   }
-  if (claimed >= kFiles) return nullptr;
+  if (claimed >= kFiles || !readable(where.begin, 1)) return nullptr;
   // order: MF2 relaxed; only hands out indices
   const std::size_t index = slots_claimed.fetch_add(1, WEFT_ORDER(MF2, relaxed));
   if (index >= kFiles) return nullptr;

@@ -11,7 +11,8 @@
 // A file may change while we have it mapped, and another may be at its path, or at its address, by the time somebody
 // asks. So what is loaded is known by its first bytes in memory, with the build id among them: a file that begins
 // otherwise is not used. And a file that was cut off or written over since is mapped anew before it is read. (By then; if
-// it is cut off while we read, that ends the process by SIGBUS. To copy whole files would take too long.)
+// it is cut off while we read, that ends the process by SIGBUS. To copy whole files would take too long.) Likewise for
+// what another thread unloads: it is not touched once it is gone, but for the moment between the look and the touch.
 //
 // Rejected: libelf and libdw. They allocate and lock, so that they could serve neither crash reports nor
 // handlers; what is left of their use is too little for a dependency (docs/design/009-own-symboliser.md).

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "debug/elf_image.h"
@@ -137,6 +138,24 @@ TEST_F(LoadedFile, ThatIsWrittenOver) {
   std::fstream(copy, std::ios::in | std::ios::out | std::ios::binary) << std::string(4096, '?');
   let_it_be_noticed();
   EXPECT_EQ(p.name_at(mix_), "");
+}
+
+// As when another thread unloads it while we look.
+TEST_F(LoadedFile, ThatIsNoLongerThere) {
+  if (test::emulated())
+    GTEST_SKIP() << "an emulator's rt_sigprocmask() does not tell what is readable";
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  pretence p(memory);
+  p.load(STRANGER);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  mprotect(memory, kPage, PROT_NONE);
+  EXPECT_EQ(p.name_at(mix_), "");
+  mprotect(memory, kPage, PROT_READ | PROT_WRITE);
+  p.load(TWIN);
+  EXPECT_EQ(p.name_at(twin_mix_), "twins_mix") << "nothing is kept of what was not there";
+  munmap(memory, kPage);
 }
 
 // The real thing, where the loader puts one where the other was.
