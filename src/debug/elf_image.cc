@@ -104,8 +104,7 @@ elf_image debug_file_of(const elf_image& file) {
   path.add(root != nullptr ? root : "/usr/lib/debug").add("/.build-id/");
   path.add_hex({id.data, 1}).add("/").add_hex({id.data + 1, id.size - 1}).add(".debug");
   const elf_image found(path.c_str());
-  const byte_range its = found.build_id();
-  return !its || same(its, id) ? found : elf_image();
+  return same(found.build_id(), id) ? found : elf_image();  // objcopy --only-keep-debug keeps it
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Names of what is loaded, while files come and go: at its address, at its path, and under our eyes.
 #include "debug/loaded_file.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
@@ -156,6 +158,42 @@ TEST_F(LoadedFile, ThatIsNoLongerThere) {
   p.load(TWIN);
   EXPECT_EQ(p.name_at(twin_mix_), "twins_mix") << "nothing is kept of what was not there";
   munmap(memory, kPage);
+}
+
+// A file with debug information is ours only if it says so.
+TEST_F(LoadedFile, WhoseDebugFileHasNoBuildId) {
+  alignas(kPage) static std::byte memory[2][kPage];
+  const std::string stripped = folder_ / "stripped.so";
+  const elf_image whole(STRANGER);
+  const byte_range id = whole.build_id();
+  ASSERT_GE(id.size, 2U);
+  std::string digits;
+  for (std::size_t i = 0; i < id.size; ++i) {
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", id.data[i]);
+    digits += pair;
+  }
+  const fs::path place = folder_ / ".build-id" / digits.substr(0, 2);
+  const std::string debug = place / (digits.substr(2) + ".debug");
+  fs::create_directories(place);
+  const auto objcopy = [](const std::string& words) {
+    return !test::emulated() && std::system(("objcopy " + words).c_str()) == 0;
+  };
+  if (!objcopy("--strip-all " STRANGER " " + stripped) ||
+      !objcopy("--only-keep-debug " STRANGER " " + debug))
+    GTEST_SKIP() << "no objcopy for it";
+  ASSERT_EQ(setenv("WEFT_DEBUG_DIR", folder_.c_str(), 1), 0);
+  pretence right(memory[0]);
+  right.load(STRANGER, stripped);
+  ASSERT_NE(image_of(right.where()), nullptr);
+  EXPECT_TRUE(image_of(right.where())->debug);
+
+  ASSERT_TRUE(objcopy("--remove-section .note.gnu.build-id " + debug));
+  pretence wrong(memory[1]);
+  wrong.load(STRANGER, stripped);
+  ASSERT_NE(image_of(wrong.where()), nullptr);
+  EXPECT_FALSE(image_of(wrong.where())->debug);
+  unsetenv("WEFT_DEBUG_DIR");
 }
 
 // The real thing, where the loader puts one where the other was.
