@@ -63,7 +63,16 @@ bool same(byte_range a, byte_range b) {
   return a.size == b.size && std::memcmp(a.data, b.data, a.size) == 0;
 }
 
-// A system call a millisecond, not one for each frame.
+// As far as can be told without reading all of it. Where a symbol's name is read, there is an end to it.
+bool is_as_it_was(const known_image& image) {
+  const auto& [symbols, count, strings, strings_size] = image.symbols;
+  return image.file.intact() && image.debug.intact() &&
+         (!image.file || image.head.is_of(image.file)) &&
+         (!image.debug || same(image.debug.build_id(), image.file.build_id())) &&
+         (strings_size == 0 || strings[strings_size - 1] == '\0');
+}
+
+// A few system calls a millisecond, not for each frame.
 bool still_intact(image_slot& slot) {
   constexpr std::int64_t kOften = 1'000'000;  // ns
   const std::int64_t now = nanotime();
@@ -71,7 +80,7 @@ bool still_intact(image_slot& slot) {
   const std::int64_t known = slot.intact_at.load(WEFT_ORDER(MF2, relaxed));
   if (known < 0) return false;
   if (now - known < kOften) return true;
-  const bool intact = slot.image.file.intact() && slot.image.debug.intact();
+  const bool intact = is_as_it_was(slot.image);
   slot.intact_at.store(intact ? now : -1, WEFT_ORDER(MF2, relaxed));  // order: MF2 as above
   return intact;
 }
@@ -130,6 +139,7 @@ elf_image::elf_image(const char* path) noexcept {
     return;
   }
   header_ = *header;
+  std::memcpy(end_, data_ + size_ - sizeof end_, sizeof end_);
   section_count_ = header->e_shnum;
   sections_ = at<ElfW(Shdr)>(header->e_shoff, section_count_ * sizeof(ElfW(Shdr)));
   if (sections_ == nullptr || header->e_shstrndx >= section_count_) {
@@ -158,12 +168,13 @@ byte_range elf_image::build_id() const noexcept {
   return build_id_in(section(".note.gnu.build-id"));
 }
 
-// Of a file that was cut off the last page is gone.
+// Of a file that was cut off the last page is gone, or ends with zeros.
 bool elf_image::intact() const noexcept {
   if (data_ == nullptr) return true;
-  return readable(reinterpret_cast<std::uintptr_t>(data_ + size_ - 1), 1) &&
+  return readable(reinterpret_cast<std::uintptr_t>(data_ + size_ - sizeof end_), sizeof end_) &&
          readable(reinterpret_cast<std::uintptr_t>(data_), 1) &&
-         std::memcmp(data_, &header_, sizeof header_) == 0;
+         std::memcmp(data_, &header_, sizeof header_) == 0 &&
+         std::memcmp(data_ + size_ - sizeof end_, end_, sizeof end_) == 0;
 }
 
 bool elf_image::begins_with(const std::uint8_t* bytes, std::size_t size) const noexcept {

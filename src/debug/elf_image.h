@@ -10,8 +10,9 @@
 //
 // A file may change while we have it mapped, and another may be at its path, or at its address, by the time somebody
 // asks. So what is loaded is known by its first bytes in memory, with the build id among them: a file that begins
-// otherwise is not used. And a file that was cut off or written over since is mapped anew before it is read. (By then; if
-// it is cut off while we read, that ends the process by SIGBUS. To copy whole files would take too long.) Likewise for
+// otherwise is not used. And a file that was cut off or written over since is mapped anew before it is read. (If that was
+// a millisecond ago, and as far as its beginning and its end tell. If it is cut off while we read, or just before, that
+// ends the process by SIGBUS. To copy whole files would take too long.) Likewise for
 // what another thread unloads: it is not touched once it is gone, but for the moment between the look and the touch.
 //
 // Rejected: libelf and libdw. They allocate and lock, so that they could serve neither crash reports nor
@@ -43,7 +44,7 @@ class elf_image {
   explicit elf_image(const char* path) noexcept;
 
   explicit operator bool() const { return data_ != nullptr; }
-  // False: it was cut off, or written over, since it was mapped. Takes a system call.
+  // False: it was cut off, or its header or its end written over, since it was mapped. Takes two system calls.
   bool intact() const noexcept;
   // Whether it begins with these bytes, but for the header, which strip(1) changes.
   bool begins_with(const std::uint8_t* bytes, std::size_t size) const noexcept;
@@ -72,6 +73,7 @@ class elf_image {
   const std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
   ElfW(Ehdr) header_ = {};  // as it was
+  std::uint8_t end_[sizeof(ElfW(Ehdr))] = {};
   const ElfW(Shdr) * sections_ = nullptr;
   std::size_t section_count_ = 0;
   const char* names_ = nullptr;

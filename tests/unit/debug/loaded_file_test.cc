@@ -142,6 +142,39 @@ TEST_F(LoadedFile, ThatIsWrittenOver) {
   EXPECT_EQ(p.name_at(mix_), "");
 }
 
+// The header stays, and so does the size.
+TEST_F(LoadedFile, ThatIsWrittenOverBehindItsHeader) {
+  alignas(kPage) static std::byte memory[kPage];
+  const std::string copy = folder_ / "body.so";
+  fs::copy_file(STRANGER, copy);
+  pretence p(memory);
+  p.load(copy);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(sizeof(ElfW(Ehdr)));
+  file << std::string(kPage, '?') << std::flush;
+  let_it_be_noticed();
+  EXPECT_EQ(p.name_at(mix_), "");
+}
+
+// … so that its last page is still there, with zeros at its end: of a table of sections, half of the last.
+TEST_F(LoadedFile, ThatIsCutOffByALittle) {
+  if (test::emulated())
+    GTEST_SKIP() << "an emulator's rt_sigprocmask() does not tell what is readable";
+  alignas(kPage) static std::byte memory[kPage];
+  const std::string copy = folder_ / "shorter.so";
+  fs::copy_file(STRANGER, copy);
+  pretence p(memory);
+  p.load(copy);
+  EXPECT_EQ(p.name_at(mix_), "stranger_mix");
+  const known_image* before = image_of(p.where());
+  ASSERT_NE(before, nullptr);
+  EXPECT_TRUE(is_intact(*before));
+  fs::resize_file(copy, fs::file_size(copy) - sizeof(ElfW(Shdr)) / 2 - 8);
+  let_it_be_noticed();
+  EXPECT_FALSE(is_intact(*before));
+}
+
 // As when another thread unloads it while we look.
 TEST_F(LoadedFile, ThatIsNoLongerThere) {
   if (test::emulated())
