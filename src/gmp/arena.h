@@ -6,6 +6,7 @@
 #include <new>
 
 #include "gmp/g.h"
+#include "timer/timer_wheel.h"
 
 namespace weft::rt {
 
@@ -17,10 +18,10 @@ T* arena_new() {
   return ::new (arena_allocate(sizeof(T), alignof(T))) T();
 }
 
-// The same for a T whose members know that they lie on zeros: pages of large tables are not touched before they are used.
+// The same for a T that is told that it lies on zeros: pages of large tables are not touched before they are used.
 template <class T>
 T* arena_new_sparse() {
-  return ::new (arena_allocate(sizeof(T), alignof(T))) T;
+  return ::new (arena_allocate(sizeof(T), alignof(T))) T(on_zeros{});
 }
 
 // Bytes handed out so far.

@@ -45,6 +45,9 @@ struct alignas(128) P {
   static constexpr std::uint32_t kFreeLow = 31;
   static constexpr std::uint32_t kFreeRefill = 32;
 
+  P() noexcept = default;
+  explicit P(on_zeros zeros) noexcept : timers(zeros) {}  // of the arena
+
   run_queue<G, kRunQueueSize> runq;
 
   // -- owner only
@@ -86,7 +89,7 @@ struct alignas(128) P {
   p_watch watch;
 
   // -- has its own lock
-  alignas(64) timer_set timers{on_zeros{}};
+  alignas(64) timer_set timers;
 
   stack stacks[kStackCache];  // owner only: warm, LIFO
   time_histogram latencies;   // written by the owner: how long goroutines were runnable

@@ -2,6 +2,7 @@
 #include "model/scheduler.h"
 
 #include <array>
+#include <cstring>
 
 #include "base/debug_vars.h"
 #include "gmp/arena.h"
@@ -48,7 +49,8 @@ bool crashing() noexcept { return false; }
 std::int64_t nanotime() noexcept { return model::now; }
 int count_tasks() noexcept { return model::tasks(); }
 void* arena_allocate(std::size_t bytes, std::size_t align) {
-  return model::engine::get().allocate(bytes, align);
+  void* const memory = model::engine::get().allocate(bytes, align);
+  return std::memset(memory, 0, bytes);  // of the last execution
 }
 
 M* reserve_m(std::int32_t) {

@@ -1,8 +1,10 @@
 // sched/queue.cc: where a runnable goroutine goes. [RQ-1], [RQ-2], [GQ-3]; X8.
 // No M exists here: the test plays the only one.
 #include <algorithm>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "gmp/sched.h"
@@ -167,6 +169,24 @@ TEST_F(Queue, NoBatchBehindOneThatIsFrozen) {
   }
   gs[0]->frozen = false;
   sched.ps.set_count(0);
+}
+
+// Only the arena's memory is known to be zero.
+TEST(NewP, HasAnEmptyWheelWhereverItLies) {
+  constexpr std::align_val_t kAlign{alignof(P)};
+  void* const memory = ::operator new(sizeof(P), kAlign);
+  std::memset(memory, 0xff, sizeof(P));
+  P* const pp = ::new (memory) P;
+  timer_event e;
+  e.when = kLate;
+  EXPECT_TRUE(pp->timers.start(e, 1));
+  EXPECT_EQ(pp->timers.count(), 1u);
+  EXPECT_EQ(pp->timers.next(), kLate);
+  timer_run run(this, 10);
+  EXPECT_EQ(pp->timers.take_due(run, kLate), &e);
+  EXPECT_EQ(pp->timers.take_due(run, kLate), nullptr);
+  pp->~P();
+  ::operator delete(memory, kAlign);
 }
 
 }  // namespace
