@@ -78,9 +78,15 @@ G* from_others(M* mp) {
 
 }  // namespace
 
+// Does not wait for the lock: the caller may hold a channel's, for which others spin, until its successor has dropped
+// that. g0 finds the turn still due: it comes by switches, and going there is none.
 G* take_global() {
-  const scoped_lock held(sched.lock);
-  return sched.runq.has_frozen() ? nullptr : sched.runq.pop_free();
+  if (!sched.lock.try_lock()) {
+    return nullptr;
+  }
+  G* gp = sched.runq.has_frozen() ? nullptr : sched.runq.pop_free();
+  sched.lock.unlock();
+  return gp;
 }
 
 G* global_batch_get(P* pp) {

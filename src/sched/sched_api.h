@@ -118,7 +118,8 @@ struct found {
 };
 // Blocks until there is something to run; nothing if mp is dismissed. Runs on: g0. Blocks: M.
 found find_runnable(M* mp);
-// The oldest of the global queue that any M may run. Null: there is none, or others wait there, too, and g0 decides.
+// The oldest of the global queue that any M may run. Null: there is none, or others wait there, too, or the lock is
+// taken, and g0 decides. Blocks: nothing.
 G* take_global();
 // The part that may run on a goroutine's stack: local work only, null if g0 must decide.
 inline G* pick_local(M* mp, P* pp, bool* inherit);

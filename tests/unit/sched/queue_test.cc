@@ -1,14 +1,18 @@
 // sched/queue.cc: where a runnable goroutine goes. [RQ-1], [RQ-2], [GQ-3]; X8.
 // No M exists here: the test plays the only one.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "gmp/sched.h"
 #include "sched/sched_api.h"
+#include "sched/switch.h"
+#include "support/patience.h"
 
 namespace weft::rt {
 namespace {
@@ -169,6 +173,60 @@ TEST_F(Queue, NoBatchBehindOneThatIsFrozen) {
   }
   gs[0]->frozen = false;
   sched.ps.set_count(0);
+}
+
+// A goroutine that gives up its M may hold locks that others spin for, until its successor drops them: it sleeps for
+// none itself. g0 takes the turn, as the switch counts none.
+TEST_F(Queue, TheGlobalQueueIsNotWaitedForOnAGoroutinesStack) {
+  const auto gs = make(1);
+  std::atomic<int> answers{0};
+  std::thread asker;
+  {
+    const scoped_lock held(sched.lock);
+    sched.runq.push_back(gs[0]);
+    asker = std::thread([&answers] {
+      EXPECT_EQ(take_global(), nullptr);
+      ++answers;
+    });
+    EXPECT_TRUE(weft::test::eventually([&answers] { return answers == 1; })) << "it waits";
+  }
+  asker.join();
+  EXPECT_TRUE(global_is_due(p_.get()));
+  EXPECT_EQ(take_global(), gs[0]);
+}
+
+// Those who are frozen go on on their own Ms: g0 decides whether it is their turn.
+TEST_F(Queue, WhereFrozenOnesWaitG0Decides) {
+  const auto gs = make(2);
+  {
+    const scoped_lock held(sched.lock);
+    sched.runq.push_back(gs[0]);
+    sched.runq.push_frozen(gs[1], 0);
+  }
+  EXPECT_EQ(take_global(), nullptr);
+  EXPECT_EQ(sched.runq.size(), 2u);
+  {
+    const scoped_lock held(sched.lock);
+    EXPECT_EQ(sched.runq.pop_frozen(kLate), gs[1]);
+  }
+  EXPECT_EQ(take_global(), gs[0]);
+}
+
+// One that belongs to another thread was taken out already: g0 gets it, and hands the P over.
+TEST_F(Queue, ALockedOneFromTheGlobalQueueIsLeftToG0) {
+  const auto gs = make(2);
+  const auto its_m = std::make_unique<M>();
+  gs[0]->locked_m = its_m.get();
+  {
+    const scoped_lock held(sched.lock);
+    for (G* gp : gs) sched.runq.push_back(gp);
+  }
+  bool inherit = true;
+  EXPECT_EQ(pick_local(m_.get(), p_.get(), &inherit), nullptr);
+  EXPECT_EQ(m_->preselected, gs[0]);
+  EXPECT_FALSE(inherit);
+  EXPECT_EQ(pick_local(m_.get(), p_.get(), &inherit), gs[1]);
+  EXPECT_EQ(pop_global(), nullptr);
 }
 
 // Only the arena's memory is known to be zero.
