@@ -36,7 +36,9 @@ namespace weft::runtime {
 /// second, until somebody sets a number here, by WEFTMAXPROCS or by run_options.
 WEFT_EXPORT int gomaxprocs(int n = 0);
 
-/// Back to the default, WEFTMAXPROCS aside, as it is now; it is followed again from here on.
+/// Back to the default, WEFTMAXPROCS aside, as it is now; it is followed again from here on. A program that had a number
+/// from the start, by WEFTMAXPROCS or by run_options, looks for its cgroups now, and opens files for that: if it gives up
+/// the right to do so (seccomp, chroot), it should ask once before.
 WEFT_EXPORT void set_default_gomaxprocs();
 
 /// Processors available to this process when the runtime started.

@@ -49,7 +49,7 @@ struct procs_state {
   bool custom WEFT_GUARDED_BY(lock) = false;
   bool updating WEFT_GUARDED_BY(lock) = false;    // a helper is on its way
   std::int32_t wanted WEFT_GUARDED_BY(lock) = 0;  // what it is to set
-  bool opened WEFT_GUARDED_BY(lock) = false;      // quota.open() has been tried
+  bool opened WEFT_GUARDED_BY(lock) = false;      // quota is
   cgroup::cpu_quota quota WEFT_GUARDED_BY(lock);
 
   once_a_second pace;  // sysmon only
@@ -92,14 +92,18 @@ std::int32_t parse_procs(const char* text) {
   return static_cast<std::int32_t>(n);
 }
 
+// Where the program asks for the default, and never by sysmon: it may be in a cage by then (os/cgroup.h, C1). If there
+// are no limits, or they cannot be opened, whoever asks again looks again.
+void look_for_limits_locked() WEFT_REQUIRES(procs.lock) {
+  if (!procs.opened && debug_vars.containermaxprocs != 0) {
+    procs.opened = procs.quota.open(scratch);
+  }
+}
+
 // [CG-2]
 std::int32_t compute_default_locked() WEFT_REQUIRES(procs.lock) {
   std::int64_t n = affinity_cpus();
   if (debug_vars.containermaxprocs != 0) {
-    if (!procs.opened) {
-      procs.opened = true;
-      procs.quota.open(scratch);
-    }
     n = std::min(n, std::max<std::int64_t>(2, procs.quota.processors()));
   }
   return static_cast<std::int32_t>(std::min<std::int64_t>(n, kMaxProcs));
@@ -143,7 +147,11 @@ std::int32_t initial_procs() {
     said = parse_procs(std::getenv("WEFTMAXPROCS"));
   }
   procs.custom = said > 0;
-  return procs.custom ? std::min<std::int32_t>(said, kMaxProcs) : compute_default_locked();
+  if (procs.custom) {
+    return std::min<std::int32_t>(said, kMaxProcs);
+  }
+  look_for_limits_locked();
+  return compute_default_locked();
 }
 
 std::int32_t set_procs(std::int32_t n) {
@@ -169,6 +177,7 @@ void set_default_procs() {
   std::int32_t n = 0;
   {
     const locked_section held;
+    look_for_limits_locked();
     n = compute_default_locked();
     if (!procs.custom && !procs.updating && n == sched.proc_count()) {
       return;

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -100,6 +101,31 @@ TEST(MaxProcsProcess, OpensNothingIfToldANumberFirst) {
   EXPECT_EQ(run_child("is_told_nothing_before_it_starts", {kQuietSysmon}).status, 128 + SIGSYS);
 }
 
+// Whoever says a number at first, and asks for the default later, looks for limits then. In vain for want of descriptors:
+// sysmon does not try again, as the program may be in a cage by now.
+rlim_t limit_descriptors(rlim_t n) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = n;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return before;
+}
+WEFT_CHILD(looks_in_vain_and_not_again) {
+  weft::run([] {}, {.max_procs = 3});
+  limit_descriptors(0);
+  set_default_gomaxprocs();
+  forbid({SYS_openat});
+  for (int i = 0; i < 10; ++i) sysmon_looks();
+  _exit(0);
+}
+TEST(MaxProcsProcess, SysmonLooksForNoLimits) {
+  if (test::emulated()) GTEST_SKIP() << "the emulator's system calls are not ours";
+  const auto r = run_child("looks_in_vain_and_not_again", {kQuietSysmon});
+  if (r.status == kNotAllowed) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(r.status, 0) << r.output;
+}
+
 // Nobody could run a helper as long as there is no M, and none may be made for it.
 WEFT_CHILD(looks_before_there_is_an_m) {
   pretend(3);
@@ -185,6 +211,22 @@ TEST_F(MaxProcsInGroup, FollowsNobodyIfTold) {
   group_.limit(3);
   expect(8, "follows_nobody", {"WEFTDEBUG=containermaxprocs=0"});
 }
+
+// … and who asks again is answered.
+WEFT_CHILD(asks_again_for_the_default) {
+  test::join_cgroup();
+  weft::run([] {}, {.max_procs = 5});
+  const rlim_t before = limit_descriptors(0);
+  set_default_gomaxprocs();
+  bool ok = gomaxprocs() == 8;
+  limit_descriptors(before);
+  set_default_gomaxprocs();
+  ok = ok && gomaxprocs() == 3;
+  test::limit_cgroup(2);
+  sysmon_looks();
+  return ok && becomes(2) ? 0 : 1;
+}
+TEST_F(MaxProcsInGroup, IsLookedForAgainByWhoAsksAgain) { expect(0, "asks_again_for_the_default"); }
 
 TEST_F(MaxProcsInGroup, FollowsFromACage) {
   if (test::emulated()) GTEST_SKIP() << "the emulator's system calls are not ours";
