@@ -349,19 +349,31 @@ bool may_be_users(const char* mangled) {
 
 namespace {
 
-// Names are looked up in a tenth of a millisecond, and the same few addresses come all the time. An entry is twice
-// the address, plus 1 if it is the user's; direct-mapped.
+// Names are looked up in a tenth of a millisecond, and the same few addresses come all the time. An entry is four times
+// the address, plus 1 if it is the user's, plus 2 if it is the program's own, which is never unloaded. Others are compared
+// with the file that is there now: the upper bits say which it was. Direct-mapped.
 constexpr std::size_t kKnownCallers = 1024;
+constexpr std::uintptr_t kUsers = 1, kForGood = 2;
+constexpr int kFileShift = 50;  // addresses have 48 bits
 constinit atomic<std::uintptr_t> known_callers[kKnownCallers] = {};
+
+std::uintptr_t file_tag(const loaded_file& file) {
+  const auto image = reinterpret_cast<std::uintptr_t>(image_of(file));
+  return (image * 0x9e3779b97f4a7c15) >> kFileShift << kFileShift;
+}
 
 bool is_users(std::uintptr_t pc) {
   atomic<std::uintptr_t>& known = known_callers[(pc * 0x9e3779b97f4a7c15) >> 54];
   const std::uintptr_t entry = known.load(WEFT_ORDER(TB1, relaxed));  // order: TB1 a lone number
-  if (entry >> 1 == pc) return (entry & 1) != 0;
+  if ((entry & ~kUsers) == (pc << 2 | kForGood)) return (entry & kUsers) != 0;
   loaded_file file;
-  const symbol function = find_loaded_file(pc - 1, file) ? find_symbol(file, pc - 1) : symbol{};
+  const bool loaded = find_loaded_file(pc - 1, file);
+  const std::uintptr_t key =
+      loaded && *file.path == '\0' ? pc << 2 | kForGood : (pc << 2) ^ (loaded ? file_tag(file) : 0);
+  if ((entry & ~kUsers) == key) return (entry & kUsers) != 0;
+  const symbol function = loaded ? find_symbol(file, pc - 1) : symbol{};
   const bool users = may_be_users(function.name);
-  known.store(pc << 1 | (users ? 1 : 0), WEFT_ORDER(TB1, relaxed));  // order: TB1 as above
+  known.store(key | (users ? kUsers : 0), WEFT_ORDER(TB1, relaxed));  // order: TB1 as above
   return users;
 }
 
