@@ -48,8 +48,8 @@ class Program:
     def memory(self, address, size):
         error, target = lldb.SBError(), self.process.GetTarget()  # which reads constants from the file: cores lack them
         read = target.ReadMemory(lldb.SBAddress(address, target), size, error)
-        if error.Fail():
-            raise WeftError(f'weft: {error.GetCString()}')
+        if error.Fail() or read is None or len(read) != size:
+            raise WeftError(f'weft: {error.GetCString() or "there is no memory at " + hex(address)}')
         return read
 
     def number(self, address, size=8):
@@ -114,22 +114,33 @@ class OperatingSystemPlugIn:
         if self.stop != self.process.GetStopID():  # it asks several times
             self.parked, self.stop = {}, self.process.GetStopID()
             try:
-                self.parked = {g.tid: g for g in Program(self.process).goroutines() if g.parked and self.frame}
+                program = Program(self.process)
+                for g in program.goroutines() if self.frame else []:
+                    self.add(program, g)
             except WeftError:
                 pass
         return [{'tid': g.tid, 'name': g.header, 'state': 'stopped', 'stop_reason': 'none'}
-                for g in self.parked.values()]
+                for g, _ in self.parked.values()]
+
+    def add(self, program, g):
+        """One whose frame cannot be read has no stack to show: it is on its way there, or a core file lacks it."""
+        saved, _, _, size = self.frame
+        try:
+            if g.parked:
+                words = struct.unpack(f'<{size // 8}Q', program.memory(g.sp, size))
+                self.parked[g.tid] = g, [words[at // 8] for at, _ in saved.values()] + [g.sp + size]
+        except WeftError:
+            pass
 
     def get_register_data(self, tid):
-        saved, _, _, size = self.frame
-        sp = self.parked[tid].sp
-        program = Program(self.process)
-        return struct.pack(f'<{len(saved) + 1}Q', *(program.number(sp + at) for at, _ in saved.values()), sp + size)
+        _, registers = self.parked[tid]
+        return struct.pack(f'<{len(registers)}Q', *registers)
 
 
 def place(address):
     """The function there, and its line."""
-    name, line = address.GetSymbol().GetName() or hex(int(address)), address.GetLineEntry()
+    name = address.GetSymbol().GetName() or hex(address.GetFileAddress() if address.GetSection() else address.GetOffset())
+    line = address.GetLineEntry()
     return f'{name} at {line.GetFileSpec().GetFilename()}:{line.GetLine()}' if line.IsValid() else name
 
 
@@ -137,7 +148,8 @@ def goroutines(debugger, command, context, result, _):
     """goroutines: lists the goroutines, with id, state, name, and where they are."""
     for g in chosen(context, 'all', result):
         frames = context.GetProcess().GetThreadByID(g.tid) if g.started else []
-        users = (f.GetPCAddress() for f in frames if 'weft::rt::' not in f.GetPCAddress().GetSymbol().GetName())
+        users = (f.GetPCAddress() for f in frames
+                 if 'weft::rt::' not in (f.GetPCAddress().GetSymbol().GetName() or ''))
         print(f'  {g.header} {next(map(place, users), "")}', file=result)
 
 

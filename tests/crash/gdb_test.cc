@@ -183,6 +183,28 @@ TEST_F(Lldb, RunningGoroutines) {
   expect(text, "no goroutine 77\n");
 }
 
+// One that is about to park, or whose memory a core file lacks: here its stack pointer is made one to nowhere, and to
+// where there is no frame.
+TEST_F(Lldb, AGoroutineWithoutAFrame) {
+  for (const char* sp : {"16", "p.all_gs"}) {
+    const std::string text =
+        lldb({"b weft::rt::begin_crash", "run", "script import weft_lldb",
+              "script p = weft_lldb.Program(lldb.debugger.GetSelectedTarget().process)",
+              "script chunk = p.number(p.all_gs)",
+              "script all = [chunk + p.chunk_records + i * p.g_size for i in range(9)]",
+              "script two = [at for at in all if weft_lldb.Goroutine(p, at).id == 2][0]",
+              std::string("script p.process.WriteMemory(two + p.g_sp, int.to_bytes(") + sp +
+                  ", 8, 'little'), lldb.SBError())",
+              "thread step-inst", "thread list", "goroutines", "goroutine 2 bt"},
+             {"--", CRASH_PROGRAMS, "deadlock_two"});
+    expect(text,
+           "  goroutine 1 \\[sync.WaitGroup.Wait\\] weft::wait_group::wait.*\n"
+           "  goroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\} .*\n");
+    // (lldb's own Python may have complaints.)
+    EXPECT_EQ(text.find("weft_lldb.py\", line"), std::string::npos) << text;
+  }
+}
+
 // Both scripts read the same table.
 TEST(Scripts, KnowTheSameFields) {
   const auto fields = [](const char* script) {
