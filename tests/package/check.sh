@@ -58,6 +58,11 @@ case $way in
     # shellcheck disable=SC2086  # the flags are words
     eval "$cxx" -std=c++20 -O2 -o "'$work/consumer'" "'$here/main.cc'" $flags
     expect_sum "$work/consumer"
+    # Where there is an archive of it, programs load no liburing.so.
+    if grep -q '^WEFT_FOUND_LIBURING_ARCHIVE:INTERNAL=1' "$build/CMakeCache.txt"; then
+      loads=$(readelf -d "$work/consumer" | grep NEEDED)
+      [[ $loads != *liburing* ]] || fail "loads liburing: $loads"
+    fi
     ;;
   odr)
     install_static
