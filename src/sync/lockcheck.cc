@@ -19,16 +19,17 @@ namespace weft::rt {
 namespace {
 
 struct held_lock {
-  const void* lock;
-  std::uint64_t owner;
-  const void* site;
-  const G* gp;
-  lock_mode mode;
+  const void* lock = nullptr;
+  std::uint64_t owner = 0;
+  const void* site = nullptr;
+  const G* gp = nullptr;
+  lock_mode mode = lock_mode::exclusive;
 };
+
 struct known_object {
-  const void* object;
+  const void* object = nullptr;
   object_origin origin;
-  bool paired;  // there are pairs with it
+  bool paired = false;  // there are pairs with it
 
   // It says no more than where it was made.
   bool dispensable() const { return !paired && origin.first_lock == nullptr; }
