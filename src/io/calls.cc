@@ -26,11 +26,16 @@ enum : std::int64_t {
   kNoDescriptor = 256,
   kNoFile = 512,
   kFull = 1024,
+  kNoMemory = 2048,
+  kProtocol = 4096,
+  kForbidden = 8192,
+  kNetDown = 16384,
 
   kReads = kInterrupt | kAgain | kShort | kReset | kRefused,
   kWrites = kReads | kNoBuffers,
   kFiles = kInterrupt | kShort,
-  kAccepts = kInterrupt | kAgain | kNoBuffers | kAborted | kNoDescriptor | kNoFile,
+  kAccepts = kInterrupt | kAgain | kNoBuffers | kAborted | kNoDescriptor | kNoFile | kNoMemory |
+             kProtocol | kForbidden | kNetDown,
   kConnects = kInterrupt | kReset | kRefused | kNoAddress | kFull,
 };
 
@@ -88,6 +93,10 @@ bool keeps_messages(int fd) {
     case kAborted: error = ECONNABORTED; break;
     case kNoDescriptor: error = EMFILE; break;
     case kNoFile: error = ENFILE; break;
+    case kNoMemory: error = ENOMEM; break;
+    case kProtocol: error = EPROTO; break;
+    case kForbidden: error = EPERM; break;
+    case kNetDown: error = ENETDOWN; break;
     default: *n = 1 + (r >> 40) % (*n - 1); break;
   }
   if (s.pd != nullptr && (error == 0 || error == EAGAIN)) {

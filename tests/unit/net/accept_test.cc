@@ -57,12 +57,31 @@ void fail_next(std::int64_t kind, int times = 1) {
 TEST_P(NetFaults, AcceptGoesOnWhateverMayPass) {
   run([&] {
     net::tcp_listener l = net::listen("127.0.0.1:0");
-    for (const std::int64_t kind : {1, 2, 8, 128, 256, 512}) {
+    for (const std::int64_t kind : {1, 2, 8, 128, 256, 512, 2048}) {
       net::tcp_conn c = net::dial(l.local_endpoint().to_string());
       fail_next(kind, 2);
       net::tcp_conn accepted = l.accept();
       EXPECT_EQ(accepted.remote_endpoint(), c.local_endpoint());
       EXPECT_EQ(test_hooks.io_faults_left.get(), 0) << kind;
+    }
+  });
+}
+
+// What is wrong with one connection, or with the net, reaches the caller once; the next one is there. Go does so, too.
+TEST_P(NetFaults, AcceptSaysWhatHasFailed) {
+  const struct {
+    std::int64_t kind;
+    int error;
+  } all[] = {{4096, EPROTO}, {8192, EPERM}, {16384, ENETDOWN}};
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    for (const auto& f : all) {
+      net::tcp_conn c = net::dial(l.local_endpoint().to_string());
+      fail_next(f.kind);
+      std::error_code ec;
+      EXPECT_FALSE(l.accept(ec));
+      EXPECT_EQ(ec, std::error_code(f.error, std::system_category()));
+      EXPECT_EQ(l.accept().remote_endpoint(), c.local_endpoint());
     }
   });
 }
