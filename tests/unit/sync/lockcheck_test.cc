@@ -30,7 +30,11 @@ class Lockcheck : public testing::Test {
     set_lock_reports(counting);
     for (object& o : objects_) detail::note_made(&o);
   }
-  void TearDown() override { set_lock_reports({}); }
+  // Nothing is left in the tables but who was made where.
+  void TearDown() override {
+    for (const object& o : others_) detail::note_made(&o);
+    set_lock_reports({});
+  }
 
   static void lock(const object& o, lock_mode mode = lock_mode::exclusive) {
     lockcheck_wants(&o, &here, mode);
@@ -52,10 +56,19 @@ class Lockcheck : public testing::Test {
     return n;
   }
 
-  std::array<object, 2> objects_;
-  object& a_ = objects_[0];
-  object& b_ = objects_[1];
-  std::vector<object> others_ = std::vector<object>(kMany);
+  // Fills the table of those who hold something, until it is emptied again.
+  static void hold_too_many() {
+    for (std::size_t i = 0; i < kHeldAtOnce; ++i) lockcheck_got(&b_, &here);
+  }
+  static void unhold_too_many() {
+    for (std::size_t i = 0; i < kHeldAtOnce; ++i) unlock(b_);
+  }
+
+  // Of all tests, at the same addresses.
+  static inline std::array<object, 2> objects_;
+  static inline object& a_ = objects_[0];
+  static inline object& b_ = objects_[1];
+  static inline std::vector<object> others_ = std::vector<object>(kMany);
 };
 
 TEST_F(Lockcheck, ObjectsThatAreOnlyMadeDisplaceNoLocks) {
@@ -91,8 +104,6 @@ TEST_F(Lockcheck, OrdersOfLocksThatAreGoneTakeNoRoom) {
 TEST_F(Lockcheck, OnlyTheOrdersOfOneThatIsGoneAreForgotten) {
   const object& c = others_[0];
   const object& d = others_[1];
-  detail::note_made(&c);
-  detail::note_made(&d);
   lock_in_turn(a_, b_);
   lock_in_turn(b_, c);
   lock_in_turn(c, d);
@@ -104,29 +115,29 @@ TEST_F(Lockcheck, OnlyTheOrdersOfOneThatIsGoneAreForgotten) {
 }
 
 TEST_F(Lockcheck, AReaderWhoFoundNoRoomLeavesTheOthersThere) {
-  std::thread([&] {
+  std::thread([] {
     lock(a_, lock_mode::shared);
-    for (std::size_t i = 0; i < kHeldAtOnce; ++i) lockcheck_got(&others_[i], &here);
+    hold_too_many();
   }).join();
   ASSERT_EQ(owners(a_), 1);
   lock(a_, lock_mode::shared);
   ASSERT_EQ(owners(a_), 1) << "the table is too large for this test";
   unlock(a_, lock_mode::shared);
   EXPECT_EQ(owners(a_), 1);
-  for (std::size_t i = 0; i < kHeldAtOnce; ++i) unlock(others_[i]);
+  unhold_too_many();
   unlock(a_, lock_mode::shared);  // one may lock and another unlock
   EXPECT_EQ(owners(a_), 0);
 }
 
 TEST_F(Lockcheck, AWriterWhoFoundNoRoomToQueueLeavesTheOthersThere) {
-  std::thread([&] {
+  std::thread([] {
     lockcheck_got(&a_, &here, lock_mode::queued);
-    for (std::size_t i = 0; i < kHeldAtOnce; ++i) lockcheck_got(&others_[i], &here);
+    hold_too_many();
   }).join();
   lockcheck_got(&a_, &here, lock_mode::queued);
   unlock(a_, lock_mode::queued);
   EXPECT_EQ(owners(a_), 1);
-  for (std::size_t i = 0; i < kHeldAtOnce; ++i) unlock(others_[i]);
+  unhold_too_many();
   detail::note_made(&a_);
   EXPECT_EQ(owners(a_), 0) << "it is another one now";
 }
