@@ -216,5 +216,6 @@ WEFT_EXPORT std::string read_file(const std::string& path, std::error_code& ec);
 WEFT_EXPORT void write_file(const std::string& path, const_buffer data, unsigned mode = 0666);
 WEFT_EXPORT void write_file(const std::string& path, const_buffer data, unsigned mode,
                             std::error_code& ec);
+WEFT_EXPORT void write_file(const std::string& path, const_buffer data, std::error_code& ec);
 
 }  // namespace weft::io

@@ -68,8 +68,12 @@ struct net_access;
 /// What all connections have in common.
 class WEFT_EXPORT socket : public detail::stream {
  public:
+  /// As it was when it was connected, also after close(). Nowhere if there is none; the forms with an error code say
+  /// why: errc::closed if nothing was ever opened, not_connected if there is no other side.
   endpoint local_endpoint() const;
+  endpoint local_endpoint(std::error_code& ec) const;
   endpoint remote_endpoint() const;
+  endpoint remote_endpoint(std::error_code& ec) const;
 
   /// The other side reads the end of the stream; this side can still read.
   void shutdown_write();
@@ -103,6 +107,10 @@ class WEFT_EXPORT tcp_conn : public socket {
   /// idle: seconds of silence before the first probe; 0 switches probes off.
   void set_keepalive(int idle, int interval = 15, int count = 9);
   void set_keepalive(int idle, int interval, int count, std::error_code& ec);
+  void set_keepalive(int idle, int interval, std::error_code& ec) {
+    set_keepalive(idle, interval, 9, ec);
+  }
+  void set_keepalive(int idle, std::error_code& ec) { set_keepalive(idle, 15, 9, ec); }
   /// What close() does with what has not been sent: -1, the default, sends it behind the scenes; 0 drops it and
   /// resets the connection; more waits for so many seconds in the kernel.
   void set_linger(int seconds);
@@ -129,6 +137,7 @@ class WEFT_EXPORT tcp_listener : public detail::io_handle {
   tcp_conn accept();
   tcp_conn accept(std::error_code& ec);
   endpoint local_endpoint() const;
+  endpoint local_endpoint(std::error_code& ec) const;
 
  private:
   friend struct net_access;
@@ -149,6 +158,9 @@ WEFT_EXPORT tcp_conn dial(std::string_view address, std::error_code& ec);
 WEFT_EXPORT tcp_conn dial(std::string_view address, const context& ctx);
 WEFT_EXPORT tcp_conn dial(std::string_view address, const context& ctx, std::error_code& ec);
 /// To an address that is known.
+WEFT_EXPORT tcp_conn dial(const endpoint& to);
+WEFT_EXPORT tcp_conn dial(const endpoint& to, std::error_code& ec);
+WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx);
 WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx, std::error_code& ec);
 
 /// Messages (UDP, or Unix datagrams). After connect() read_some and write_some may be used.
@@ -182,8 +194,11 @@ WEFT_EXPORT udp_conn listen_udp(std::string_view address, listen_options options
 WEFT_EXPORT udp_conn listen_udp(std::string_view address, std::error_code& ec);
 WEFT_EXPORT udp_conn listen_udp(std::string_view address, listen_options options,
                                 std::error_code& ec);
+/// To and from "host:port" only. A context ends the look for the name: nothing else takes time.
 WEFT_EXPORT udp_conn dial_udp(std::string_view address);
 WEFT_EXPORT udp_conn dial_udp(std::string_view address, std::error_code& ec);
+WEFT_EXPORT udp_conn dial_udp(std::string_view address, const context& ctx);
+WEFT_EXPORT udp_conn dial_udp(std::string_view address, const context& ctx, std::error_code& ec);
 
 /// A Unix stream connection.
 class WEFT_EXPORT unix_conn : public socket {
@@ -216,6 +231,7 @@ class WEFT_EXPORT unix_listener : public detail::io_handle {
   unix_conn accept();
   unix_conn accept(std::error_code& ec);
   endpoint local_endpoint() const;
+  endpoint local_endpoint(std::error_code& ec) const;
 
  private:
   friend struct net_access;

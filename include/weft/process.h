@@ -106,12 +106,17 @@ class WEFT_EXPORT command {
 
   child start() const;
   child start(std::error_code& ec) const;
+  /// Until it has ended; with a context as child::wait().
   result run() const;
   result run(std::error_code& ec) const;
+  result run(const context& ctx) const;
   result run(const context& ctx, std::error_code& ec) const;
-  /// Runs it, and returns what it wrote to its standard output and standard error.
+  /// Runs it, and returns what it wrote to its standard output and standard error, up to the end of both. If the
+  /// context is cancelled first, the program is killed, and the rest of those that it has started is not waited for.
   captured output() const;
   captured output(std::error_code& ec) const;
+  captured output(const context& ctx) const;
+  captured output(const context& ctx, std::error_code& ec) const;
 
  private:
   std::string program_;

@@ -23,15 +23,21 @@ namespace weft::signal {
 WEFT_EXPORT void notify(const chan<int>& c, std::initializer_list<int> signals = {});
 WEFT_EXPORT void notify(const chan<int>& c, std::initializer_list<int> signals,
                         std::error_code& ec);
+WEFT_EXPORT void notify(const chan<int>& c, std::error_code& ec);
 
 /// Nothing more is sent to the channel once this has returned; what arrived before is in it. Signals that nobody wants
 /// any more do again what they did before.
 WEFT_EXPORT void stop(const chan<int>& c);
+WEFT_EXPORT void stop(const chan<int>& c, std::error_code& ec);
 
-/// The signals are ignored, and sent to nobody. None: all.
+/// The signals are ignored, and sent to nobody. None: all. Those that notify() refuses are left alone, as Go does.
 WEFT_EXPORT void ignore(std::initializer_list<int> signals = {});
+WEFT_EXPORT void ignore(std::initializer_list<int> signals, std::error_code& ec);
+WEFT_EXPORT void ignore(std::error_code& ec);
 
 /// The signals do what they did before weft was asked, and are sent to nobody. None: all.
 WEFT_EXPORT void reset(std::initializer_list<int> signals = {});
+WEFT_EXPORT void reset(std::initializer_list<int> signals, std::error_code& ec);
+WEFT_EXPORT void reset(std::error_code& ec);
 
 }  // namespace weft::signal

@@ -259,6 +259,10 @@ void write_file(const std::string& path, const_buffer data, unsigned mode, std::
   }
 }
 
+void write_file(const std::string& path, const_buffer data, std::error_code& ec) {
+  write_file(path, data, 0666, ec);
+}
+
 void write_file(const std::string& path, const_buffer data, unsigned mode) {
   std::error_code ec;
   write_file(path, data, mode, ec);

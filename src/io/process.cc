@@ -1,31 +1,25 @@
-// Other programs. See include/weft/process.h.
+// Starting other programs. See include/weft/process.h; child.cc has those that run.
 //
 // posix_spawn does not copy this process: no atfork handlers, no locks of libc that a frozen thread may hold in
-// the child. A pidfd becomes readable when the program ends, so that a goroutine waits for it like for a
-// socket; it also names the program safely when it is killed, since its number may be used again.
+// the child.
 //
-// Without pidfds (before Linux 5.3, some emulators) there is a thread that waits, and programs are killed by their
-// numbers: reaping one, after which its number may be anybody's, and killing exclude each other.
+// output() with a context: a killed program may leave others behind that hold its pipes open, so that their end never comes.
+// What is in the pipes when the program has ended is all that is waited for.
 //
-// Go: os/exec, os/pidfd_linux.go
-#include <cerrno>
+// Go: os/exec
 #include <csignal>
 #include <fcntl.h>
-#include <mutex>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <weft/context.h>
 #include <weft/process.h>
-#include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/thread.h>
 
 #include "io/calls.h"
-#include "io/fd.h"
-#include "io/own_thread.h"
 #include "os/test_hooks.h"
 
 extern char** environ;
@@ -34,38 +28,11 @@ namespace weft::process {
 
 namespace {
 
-std::error_code last_error() { return {rt::calls::last_errno(), std::system_category()}; }
-
 int open_pidfd(int pid) {
   if (rt::os::test_hooks.deny_pidfd.get() != 0) {
     return -1;
   }
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-}
-
-// Of a program that has ended, or (blocking) when it does.
-result reap(int pid, bool blocking, bool* ended, std::error_code& ec) {
-  siginfo_t info{};
-  for (;;) {
-    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | (blocking ? 0 : WNOHANG)) == 0) {
-      break;
-    }
-    if (rt::calls::last_errno() != EINTR) {
-      ec = last_error();
-      *ended = true;
-      return {};
-    }
-  }
-  *ended = info.si_pid != 0;
-  return info.si_code == CLD_EXITED ? result{info.si_status, 0} : result{-1, info.si_status};
-}
-
-// When it ends. It is not reaped: nobody else gets its number.
-void await_end(int pid) {
-  siginfo_t info{};
-  while (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 &&
-         rt::calls::last_errno() == EINTR) {
-  }
 }
 
 // Descriptors that are closed at the end.
@@ -168,15 +135,6 @@ std::vector<std::string> environment(bool clear, const std::vector<std::string>&
     }
   }
   all.insert(all.end(), changes.begin(), changes.end());
-  return all;
-}
-
-std::string everything(io::pipe_reader& r, std::error_code& ec) {
-  std::string all;
-  char buffer[16384];
-  while (const std::size_t n = r.read_some(buffer, ec)) {
-    all.append(buffer, n);
-  }
   return all;
 }
 
@@ -290,16 +248,66 @@ result command::run(const context& ctx, std::error_code& ec) const {
   return ec ? result{-1, 0} : c.wait(ctx, ec);
 }
 result command::run(std::error_code& ec) const { return run(context(), ec); }
-result command::run() const {
+result command::run(const context& ctx) const {
   std::error_code ec;
-  const result r = run(ec);
+  const result r = run(ctx, ec);
   if (ec) {
     fail("run " + program_, ec);
   }
   return r;
 }
+result command::run() const { return run(context()); }
 
-captured command::output(std::error_code& ec) const {
+namespace {
+
+// What a program says to one of its streams, until the end, or until halt().
+class capture {
+ public:
+  explicit capture(io::pipe_reader& from)
+      : from_(from), reads_([this] {
+          char buffer[16384];
+          while (const std::size_t n = from_.read_some(buffer, error_)) {
+            all_.append(buffer, n);
+          }
+          over_.close();
+        }) {}
+
+  // False: the context was cancelled first.
+  bool over_before(const context& ctx) {
+    select(recv(over_, [](auto&&) {}), recv(ctx.done(), [](auto&&) {}));
+    return over_.try_recv().closed();
+  }
+  // Nothing more, but for what the pipe has.
+  void halt() {
+    std::error_code ignored;
+    from_.set_read_deadline(clock::now(), ignored);
+    over_.recv();
+    from_.set_read_deadline(clock::time_point::max(), ignored);
+    int left = 0;
+    if (error_ && ::ioctl(from_.native_handle(), FIONREAD, &left) == 0) {
+      std::string rest(static_cast<std::size_t>(left), '\0');
+      rest.resize(from_.read_full(rest, ignored));
+      all_ += rest;
+      error_.clear();
+    }
+  }
+  std::string take(std::error_code& ec) {
+    reads_.join();
+    ec = ec ? ec : error_;
+    return std::move(all_);
+  }
+
+ private:
+  io::pipe_reader& from_;
+  std::string all_;
+  std::error_code error_;
+  chan<unit> over_;
+  thread reads_;
+};
+
+}  // namespace
+
+captured command::output(const context& ctx, std::error_code& ec) const {
   command both = *this;
   both.out(stream_choice::pipe()).err(stream_choice::pipe());
   child c = both.start(ec);
@@ -308,158 +316,27 @@ captured command::output(std::error_code& ec) const {
     all.exit_code = -1;
     return all;
   }
-  std::error_code read_error;
-  thread reads([&] { all.err = everything(c.err, read_error); });
-  std::error_code out_error;
-  all.out = everything(c.out, out_error);
-  reads.join();
-  static_cast<result&>(all) = c.wait(ec);
-  ec = ec ? ec : out_error ? out_error : read_error;
+  capture out(c.out), err(c.err);
+  static_cast<result&>(all) = c.wait(ctx, ec);
+  for (capture* each : {&out, &err}) {
+    if (!each->over_before(ctx)) {
+      each->halt();
+      ec = ec ? ec : ctx.err();
+    }
+  }
+  all.out = out.take(ec);
+  all.err = err.take(ec);
   return all;
 }
-captured command::output() const {
+captured command::output(std::error_code& ec) const { return output(context(), ec); }
+captured command::output(const context& ctx) const {
   std::error_code ec;
-  captured all = output(ec);
+  captured all = output(ctx, ec);
   if (ec) {
     fail("run " + program_, ec);
   }
   return all;
 }
-
-// --- child -------------------------------------------------------------------------------------
-
-child::child(child&& other) noexcept
-    : in(std::move(other.in)),
-      out(std::move(other.out)),
-      err(std::move(other.err)),
-      pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::exchange(other.pidfd_, -1)),
-      waited_(std::exchange(other.waited_, false)) {}
-
-child& child::operator=(child&& other) noexcept {
-  std::swap(in, other.in);
-  std::swap(out, other.out);
-  std::swap(err, other.err);
-  std::swap(pid_, other.pid_);
-  std::swap(pidfd_, other.pidfd_);
-  std::swap(waited_, other.waited_);
-  return *this;
-}
-
-child::~child() {
-  if (pid_ > 0 && !waited_) {
-    bool ended = false;
-    std::error_code ignored;
-    reap(pid_, /*blocking=*/false, &ended, ignored);
-    if (!ended) {
-      // Somebody has to reap it. Without a thread it stays as a zombie until this process ends.
-      static_cast<void>(rt::on_own_thread([pid = pid_] {
-        bool done = false;
-        std::error_code nobody_asks;
-        reap(pid, /*blocking=*/true, &done, nobody_asks);
-      }));
-    }
-  }
-  if (pidfd_ >= 0) {
-    ::close(pidfd_);
-  }
-}
-
-namespace {
-
-// Held by who reaps a program or kills it by its number. One for all: both take microseconds.
-class numbers_are_kept {
- private:
-  static constinit std::mutex lock_;
-  no_preempt stays_;  // the lock is the thread's
-  std::lock_guard<std::mutex> held_{lock_};
-};
-constinit std::mutex numbers_are_kept::lock_;
-
-}  // namespace
-
-void child::kill(int signal) noexcept {
-  if (pidfd_ >= 0) {
-    syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
-  } else if (pid_ > 0) {
-    const numbers_are_kept kept;
-    if (!waited_) {
-      ::kill(pid_, signal);  // not reaped yet: the number is still its own
-    }
-  }
-}
-
-namespace {
-
-// Until the program has ended, which it does not reap. False: the context was cancelled first. An error: neither, there
-// is no memory, or no thread.
-bool ended_before(int pidfd, const context& ctx, std::error_code& ec) {
-  io::poll_fd ready(pidfd, ec);
-  if (!ec) {
-    ready.wait_readable(ctx, ec);
-  }
-  if (ec && ec == ctx.err()) {
-    ec.clear();
-    return false;
-  }
-  return true;
-}
-
-// The same without a pidfd: a thread waits.
-bool ended_elsewhere(int pid, const context& ctx, std::error_code& ec) {
-  const chan<unit> done;
-  ec = rt::on_own_thread([pid, done] {
-    await_end(pid);
-    done.close();
-  });
-  bool ended = true;
-  if (!ec) {
-    select(recv(done, [](auto&&) {}), recv(ctx.done(), [&](auto&&) { ended = false; }));
-  }
-  return ended;
-}
-
-}  // namespace
-
-result child::wait(const context& ctx, std::error_code& ec) {
-  if (pid_ <= 0 || waited_) {
-    ec = std::make_error_code(std::errc::no_child_process);
-    return {-1, 0};
-  }
-  ec.clear();
-  const auto ended_by = [&](const context& limit) {
-    return pidfd_ >= 0 ? ended_before(pidfd_, limit, ec) : ended_elsewhere(pid_, limit, ec);
-  };
-  const bool killed = !ended_by(ctx);
-  if (killed) {
-    kill();
-    ended_by(context());
-  }
-  if (ec) {
-    return {-1, 0};  // nothing could be waited for: the program is still ours
-  }
-  bool ended = false;
-  result r;
-  {
-    const numbers_are_kept kept;
-    r = reap(pid_, /*blocking=*/true, &ended, ec);  // at once: it has ended
-    waited_ = true;
-  }
-  if (killed && r.signal == SIGKILL) {
-    ec = ctx.err();
-  }
-  return r;
-}
-
-result child::wait(std::error_code& ec) { return wait(context(), ec); }
-result child::wait(const context& ctx) {
-  std::error_code ec;
-  const result r = wait(ctx, ec);
-  if (ec) {
-    fail("wait", ec);
-  }
-  return r;
-}
-result child::wait() { return wait(context()); }
+captured command::output() const { return output(context()); }
 
 }  // namespace weft::process

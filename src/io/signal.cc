@@ -144,18 +144,20 @@ void deliver_all(const registry& r) {
 }
 
 // Locks: held, as below.
-void start_once() {
-  if (bell < 0) {
-    bell = eventfd(0, EFD_CLOEXEC);
-    if (bell < 0) {
-      throw std::system_error(errno, std::system_category(), "signal::notify");
-    }
-    if (const std::error_code none = rt::on_own_thread(serve)) {
-      ::close(bell);
-      bell = -1;
-      throw std::system_error(none, "signal::notify");
-    }
+std::error_code start_once() {
+  if (bell >= 0) {
+    return {};
   }
+  bell = eventfd(0, EFD_CLOEXEC);
+  if (bell < 0) {
+    return {errno, std::system_category()};
+  }
+  const std::error_code none = rt::on_own_thread(serve);
+  if (none) {
+    ::close(bell);
+    bell = -1;
+  }
+  return none;
 }
 
 void set_action(registry& r, int s, struct sigaction a) {
@@ -216,10 +218,12 @@ void notify(const chan<int>& c, std::initializer_list<int> signals, std::error_c
     ec = std::make_error_code(std::errc::invalid_argument);
     return;
   }
-  ec.clear();
   registry& r = the_registry();
   const std::lock_guard held(r.lock);
-  start_once();
+  ec = start_once();
+  if (ec) {
+    return;
+  }
   for (const int s : list_of(signals)) {
     const bool has = std::any_of(r.wishes.begin(), r.wishes.end(),
                                  [&](const wish& w) { return w.signal == s && w.to == c; });
@@ -238,6 +242,8 @@ void notify(const chan<int>& c, std::initializer_list<int> signals) {
   }
 }
 
+void notify(const chan<int>& c, std::error_code& ec) { notify(c, {}, ec); }
+
 void stop(const chan<int>& c) {
   const no_preempt stays;  // sending may give way to others, and the lock is the thread's
   registry& r = the_registry();
@@ -253,6 +259,11 @@ void stop(const chan<int>& c) {
   await_handlers();
   deliver_all(r);
   std::erase_if(r.wishes, [&](const wish& w) { return w.to == c; });
+}
+
+void stop(const chan<int>& c, std::error_code& ec) {
+  ec.clear();  // nothing to fail; the form that everything has
+  stop(c);
 }
 
 namespace {
@@ -281,8 +292,19 @@ void ignore(std::initializer_list<int> signals) {
   take_away(signals, [](registry& r, int s) { ignore_signal(r, s); });
 }
 
+void ignore(std::initializer_list<int> signals, std::error_code& ec) {
+  ec.clear();
+  ignore(signals);
+}
+void ignore(std::error_code& ec) { ignore({}, ec); }
+
 void reset(std::initializer_list<int> signals) {
   take_away(signals, [](registry& r, int s) { restore(r, s); });
 }
+void reset(std::initializer_list<int> signals, std::error_code& ec) {
+  ec.clear();
+  reset(signals);
+}
+void reset(std::error_code& ec) { reset({}, ec); }
 
 }  // namespace weft::signal

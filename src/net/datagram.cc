@@ -1,6 +1,8 @@
 // Messages: UDP and Unix datagrams.
 #include <sys/socket.h>
 
+#include <weft/context.h>
+
 #include "net/address.h"
 #include "net/socket.h"
 
@@ -119,21 +121,25 @@ udp_conn udp_conn::adopt(int fd) {
   return c;
 }
 
-udp_conn dial_udp(std::string_view address, std::error_code& ec) {
-  const std::vector<endpoint> found = resolver::lookup(address, ec);
+udp_conn dial_udp(std::string_view address, const context& ctx, std::error_code& ec) {
+  const std::vector<endpoint> found = resolver::lookup(address, ctx, ec);
   socket_object* o = nullptr;
   for (std::size_t i = 0; i < found.size() && o == nullptr; ++i) {
-    o = connect_to(found[i], SOCK_DGRAM, "udp", detail::kNoDeadline, ec);
+    o = connect_to(found[i], SOCK_DGRAM, "udp", ctx, ec);
   }
   return net_access::make<udp_conn>(o);
 }
-udp_conn dial_udp(std::string_view address) {
+udp_conn dial_udp(std::string_view address, std::error_code& ec) {
+  return dial_udp(address, context(), ec);
+}
+udp_conn dial_udp(std::string_view address, const context& ctx) {
   std::error_code ec;
-  udp_conn c = dial_udp(address, ec);
+  udp_conn c = dial_udp(address, ctx, ec);
   if (ec) {
     fail("dial", "udp", address, ec);
   }
   return c;
 }
+udp_conn dial_udp(std::string_view address) { return dial_udp(address, context()); }
 
 }  // namespace weft::net

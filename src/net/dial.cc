@@ -159,6 +159,16 @@ tcp_conn dial(const endpoint& to, const context& ctx, std::error_code& ec) {
   }
   return net_access::make<tcp_conn>(dial_one(to, ctx, ec).release());
 }
+tcp_conn dial(const endpoint& to, std::error_code& ec) { return dial(to, context(), ec); }
+tcp_conn dial(const endpoint& to, const context& ctx) {
+  std::error_code ec;
+  tcp_conn c = dial(to, ctx, ec);
+  if (ec) {
+    fail("dial", "tcp", to.to_string(), ec);
+  }
+  return c;
+}
+tcp_conn dial(const endpoint& to) { return dial(to, context()); }
 
 tcp_conn dial(std::string_view address, const context& ctx, std::error_code& ec) {
   return dial_name(address, ctx, ec);

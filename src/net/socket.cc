@@ -84,6 +84,20 @@ std::string socket_object::about() const {
 
 socket_object& object_of(detail::io_object* o) { return *static_cast<socket_object*>(o); }
 
+endpoint local_of(detail::io_object* o, std::error_code& ec) {
+  ec = o == nullptr ? detail::no_object() : std::error_code();
+  return ec ? endpoint() : object_of(o).local();
+}
+
+endpoint remote_of(detail::io_object* o, std::error_code& ec) {
+  ec = o == nullptr ? detail::no_object() : std::error_code();
+  const endpoint there = ec ? endpoint() : object_of(o).remote();
+  if (!ec && !there) {
+    ec = std::make_error_code(std::errc::not_connected);
+  }
+  return there;
+}
+
 void fail(const char* operation, const char* network, std::string_view address, std::error_code ec,
           const char* detail) {
   std::string text = std::string(operation) + ' ' + network + ' ' + std::string(address);

@@ -34,6 +34,10 @@ struct socket_object final : detail::io_object {
 
 socket_object& object_of(detail::io_object* o);
 
+// Of a handle, which may be empty: nowhere then.
+endpoint local_of(detail::io_object* o, std::error_code& ec);
+endpoint remote_of(detail::io_object* o, std::error_code& ec);
+
 struct net_access {
   template <class T>
   static T make(detail::io_object* o) {

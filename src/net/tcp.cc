@@ -92,11 +92,15 @@ std::size_t send_file_to(detail::io_object* o, int file, std::int64_t offset, st
 
 }  // namespace
 
+endpoint socket::local_endpoint(std::error_code& ec) const { return local_of(object(), ec); }
 endpoint socket::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local();
+  std::error_code nobody_asks;
+  return local_endpoint(nobody_asks);
 }
+endpoint socket::remote_endpoint(std::error_code& ec) const { return remote_of(object(), ec); }
 endpoint socket::remote_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).remote();
+  std::error_code nobody_asks;
+  return remote_endpoint(nobody_asks);
 }
 
 void socket::shutdown_write(std::error_code& ec) {
@@ -211,8 +215,10 @@ tcp_conn tcp_listener::accept() {
   });
 }
 
+endpoint tcp_listener::local_endpoint(std::error_code& ec) const { return local_of(object(), ec); }
 endpoint tcp_listener::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local();
+  std::error_code nobody_asks;
+  return local_endpoint(nobody_asks);
 }
 
 // --- listen ------------------------------------------------------------------------------------

@@ -178,8 +178,10 @@ unix_conn unix_listener::accept() {
     return net_access::make<unix_conn>(accept_from(object(), rt::fd_kind::packets, ec, g));
   });
 }
+endpoint unix_listener::local_endpoint(std::error_code& ec) const { return local_of(object(), ec); }
 endpoint unix_listener::local_endpoint() const {
-  return object() == nullptr ? endpoint() : object_of(object()).local();
+  std::error_code nobody_asks;
+  return local_endpoint(nobody_asks);
 }
 
 unix_listener listen_unix(std::string_view path, std::error_code& ec) {

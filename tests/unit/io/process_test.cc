@@ -2,6 +2,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
@@ -136,6 +138,33 @@ TEST_P(Process, IsKilled) {
       cancel();
     }
     EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// What it has said until then is not lost, though a program that it has started goes on, and holds its pipes open.
+TEST_P(Process, IsKilledAndLeavesOthersBehind) {
+  both_ways([] {
+    const weft::test::folder dir;
+    const std::string ready = dir / "ready";
+    int until[2];  // the other program reads this, to its end
+    ASSERT_EQ(::pipe2(until, O_CLOEXEC), 0);
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    weft::thread cancels([&, cancel = cancel] {
+      EXPECT_TRUE(weft::test::eventually([&] { return std::filesystem::exists(ready); }));
+      cancel();
+    });
+    std::error_code ec;
+    const auto r =
+        command("sh",
+                {"-c", "exec 3<&0; cat <&3 & echo out; echo err >&2; : > \"$0\"; wait", ready})
+            .in(stream_choice::fd(until[0]))
+            .output(ctx, ec);
+    cancels.join();
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+    EXPECT_EQ(r.signal, SIGKILL);
+    EXPECT_EQ(r.out, "out\n");
+    EXPECT_EQ(r.err, "err\n");
+    for (const int fd : until) ::close(fd);
   });
 }
 

@@ -1,6 +1,7 @@
 // What the network does in a process that has no descriptor left. Without sysmon, who opens files now and then, and would
 // leave a descriptor to somebody else when it closes them.
 #include <atomic>
+#include <csignal>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/resource.h>
@@ -8,8 +9,11 @@
 #include <unistd.h>
 #include <vector>
 
+#include <weft/chan.h>
 #include <weft/net.h>
+#include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/signal.h>
 #include <weft/thread.h>
 
 #include "os/test_hooks.h"
@@ -84,5 +88,30 @@ TEST_P(NoDescriptors, PassedDescriptorsAreNotLostSilently) {
 }
 
 WEFT_OVER_PROCS(NoDescriptors);
+
+// Once in a process: from then on it has what it needs.
+class NoDescriptorsYet : public weft::test::runtime_test {};
+
+TEST_F(NoDescriptorsYet, ForSignals) {
+  weft::run([&] {
+    EXPECT_NE(std::error_code(), std::errc::too_many_files_open);  // as above
+    const weft::chan<int> c(1);
+    rlimit old{};
+    getrlimit(RLIMIT_NOFILE, &old);
+    rlimit few = old;
+    few.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &few);
+    std::error_code ec;
+    weft::signal::notify(c, {SIGUSR1}, ec);
+    EXPECT_THROW(weft::signal::notify(c, {SIGUSR1}), std::system_error);
+    setrlimit(RLIMIT_NOFILE, &old);
+    EXPECT_EQ(ec, std::errc::too_many_files_open);
+    weft::signal::notify(c, {SIGUSR1}, ec);
+    EXPECT_FALSE(ec);
+    ::raise(SIGUSR1);
+    EXPECT_EQ(c.recv(), SIGUSR1);
+    weft::signal::stop(c);
+  });
+}
 
 }  // namespace
