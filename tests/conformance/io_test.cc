@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/timerfd.h>
 #include <thread>
 #include <unistd.h>
@@ -18,8 +19,10 @@
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
+#include "support/files.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -55,7 +58,7 @@ TEST_P(Io, PipesCarryBytesUntilTheEnd) {
 }
 
 // 232
-TEST_P(Io, ClosingEndsBlockedReadsAndWrites) {
+TEST_P(Io, ClosingEndsBlockedReads) {
   run([&] {
     for (int i = 0; i < scaled(50, 5); ++i) {
       auto [r, w] = io::pipe();
@@ -72,6 +75,58 @@ TEST_P(Io, ClosingEndsBlockedReadsAndWrites) {
       std::error_code ec;
       w.write_all("x", ec);  // 233: an error, no signal
       EXPECT_EQ(ec, std::errc::broken_pipe);
+    }
+  });
+}
+
+// 232
+TEST_P(Io, ClosingEndsBlockedWrites) {
+  run([&] {
+    for (int i = 0; i < scaled(50, 5); ++i) {
+      auto [r, w] = io::pipe();
+      weft::chan<std::error_code> ended(1);
+      const std::string much(1 << 20, 'x');  // more than it holds
+      weft::go([&, &w = w] {
+        std::error_code ec;
+        EXPECT_LT(w.write_all(much, ec), much.size());
+        ended.send(ec);
+      });
+      while (!weft::test::somebody_waits_in("IO wait")) weft::gosched();
+      w.close();
+      EXPECT_EQ(ended.recv(), make_error_code(weft::errc::closed));
+      // What had been written stays, and then comes the end.
+      std::string buffer(1 << 16, '\0');
+      std::size_t got = 0;
+      while (const std::size_t n = r.read_some(buffer)) got += n;
+      EXPECT_GT(got, 0u);
+    }
+  });
+}
+
+// 232: the close meets them before a write, in one, or while they wait, for room or for each other.
+TEST_P(Io, ClosingRacesWithWrites) {
+  run([&] {
+    for (int i = 0; i < scaled(100, 10); ++i) {
+      auto [r, w] = io::pipe();
+      const bool is_read = i % 2 == 0;
+      weft::chan<std::error_code> ended(4);
+      for (int n = 0; n < 4; ++n) {
+        weft::go([&, &w = w] {
+          const std::string some(5000, 'x');
+          std::error_code ec;
+          while (!ec) w.write_all(some, ec);
+          ended.send(ec);
+        });
+      }
+      weft::thread reads([&, &r = r] {
+        std::string buffer(1 << 16, '\0');
+        while (is_read && r.read_some(buffer) != 0) {
+        }
+      });
+      for (int n = 0; n < i % 10; ++n) weft::gosched();
+      w.close();
+      for (int n = 0; n < 4; ++n) EXPECT_EQ(ended.recv(), make_error_code(weft::errc::closed));
+      reads.join();
     }
   });
 }
@@ -170,6 +225,29 @@ TEST_P(Io, TimersOfTheKernel) {
     io::poll_fd p(fd);
     p.wait_readable();
     EXPECT_GE(clock::now() - begin, 2ms);
+    ::close(fd);
+  });
+}
+
+// The kernel tells what happens in a folder.
+TEST_P(Io, Inotify) {
+  run([&] {
+    const weft::test::folder dir;
+    const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    ASSERT_GE(inotify_add_watch(fd, dir.path().c_str(), IN_CREATE), 0);
+    io::poll_fd p(fd);
+    std::error_code ec;
+    p.wait_readable(clock::now(), ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    for (const std::string name : {"first", "second"}) {
+      weft::thread waits([&] { p.wait_readable(); });
+      weft::gosched();
+      io::write_file(dir / name.c_str(), "");
+      waits.join();
+      alignas(inotify_event) char events[4096];
+      ASSERT_GT(::read(fd, events, sizeof events), 0);
+      EXPECT_EQ(reinterpret_cast<const inotify_event*>(events)->name, name);
+    }
     ::close(fd);
   });
 }

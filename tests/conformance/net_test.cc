@@ -335,6 +335,22 @@ TEST_P(Net, SendFile) {
 
 // --- deadlines -----------------------------------------------------------------------------------
 
+// call(ec) ends neither before the time that set(t) has set, nor wildly late.
+template <class Set, class Call>
+void expect_growing_timeouts(Set set, Call call) {
+  for (const auto d : {100us, 1000us, 5000us, 20000us}) {
+    std::error_code ec;
+    const auto t = clock::now() + d;
+    set(t);
+    call(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_GE(clock::now(), t);
+    EXPECT_LT(clock::now(), t + 2s * weft::test::slowness());  // nor is it forgotten for long
+    call(ec);                                                  // it stays
+    EXPECT_EQ(ec, std::errc::timed_out);
+  }
+}
+
 // 222, 224
 TEST_P(Net, ReadsAndAcceptsTimeOut) {
   run([&] {
@@ -358,24 +374,19 @@ TEST_P(Net, ReadsAndAcceptsTimeOut) {
         EXPECT_EQ(ec, std::errc::timed_out);
       }
     }
-    for (const auto d : {100us, 1000us, 5000us, 20000us}) {
-      std::error_code ec;
-      const auto t = clock::now() + d;
-      a.set_read_deadline(t);
-      a.read_some(buffer, ec);
-      EXPECT_EQ(ec, std::errc::timed_out);
-      EXPECT_GE(clock::now(), t);
-      EXPECT_LT(clock::now(), t + 2s * weft::test::slowness());  // nor is it forgotten for long
-      a.read_some(buffer, ec);                                   // it stays
-      EXPECT_EQ(ec, std::errc::timed_out);
-    }
+    expect_growing_timeouts([&, &a = a](clock::time_point t) { a.set_read_deadline(t); },
+                            [&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); });
+    expect_growing_timeouts([&](clock::time_point t) { l.set_deadline(t); },
+                            [&](std::error_code& ec) { l.accept(ec); });
+    expect_growing_timeouts([&](clock::time_point t) { u.set_deadline(t); },
+                            [&](std::error_code& ec) { u.recv_from(buffer, from, ec); });
     a.set_read_deadline(clock::now() + 1h);
     b.write_all("x");
     EXPECT_EQ(a.read_some(buffer), 1u);  // it can be moved away again
   });
 }
 
-// 222
+// 222, 224
 TEST_P(Net, WritesTimeOut) {
   run([&] {
     auto [a, b] = connected();
@@ -385,6 +396,8 @@ TEST_P(Net, WritesTimeOut) {
     a.set_write_deadline(clock::now() + 10ms);
     while (!ec) sent += a.write_all(much, ec);
     EXPECT_EQ(ec, std::errc::timed_out);
+    expect_growing_timeouts([&, &a = a](clock::time_point t) { a.set_write_deadline(t); },
+                            [&, &a = a](std::error_code& e) { sent += a.write_all(much, e); });
     a.set_write_deadline(clock::time_point::max());
     a.set_deadline(clock::time_point::max());
     weft::thread drains([&, &b = b] {
