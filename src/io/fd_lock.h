@@ -63,8 +63,11 @@ class fd_lock {
   // True: it was the last one, of a closed descriptor: close it.
   [[nodiscard]] bool leave() {
     // order: FL2 acq_rel: the last one sees what all others did; pairs with itself and unlock()
-    const std::uint64_t s = state_.fetch_sub(kRef, WEFT_ORDER(FL2, acq_rel)) - kRef;
-    return (s & (kClosed | kRefs)) == kClosed;
+    const std::uint64_t s = state_.fetch_sub(kRef, WEFT_ORDER(FL2, acq_rel));
+    if ((s & kRefs) == 0) [[unlikely]] {
+      fatal("inconsistent poll.fdMutex");
+    }
+    return (s & (kClosed | kRefs)) == (kClosed | kRef);
   }
 
   // True: it is closed now, and the caller has a reference, to give up. False: it was closed already.

@@ -10,6 +10,8 @@
 #include <weft/weft.h>
 
 #include "crash/programs/program.h"
+#include "io/fd.h"
+#include "io/fd_lock.h"
 
 namespace {
 
@@ -154,6 +156,41 @@ CRASH_PROGRAM(deadlock_semaphore) {
   return weft::run([] {
     weft::binary_semaphore s(0);
     s.acquire();
+  });
+}
+
+// The runtime's own lock of a descriptor: whoever gives up what it does not have would close the number under others.
+using descriptor_lock = weft::rt::fd_lock<weft::rt::fd_gate>;
+
+CRASH_PROGRAM(fd_lock_unlock_read) {
+  return misuse([] { static_cast<void>(descriptor_lock().unlock(weft::rt::direction::read)); });
+}
+CRASH_PROGRAM(fd_lock_unlock_write) {
+  return misuse([] { static_cast<void>(descriptor_lock().unlock(weft::rt::direction::write)); });
+}
+CRASH_PROGRAM(fd_lock_unlock_the_other) {
+  return misuse([] {
+    descriptor_lock l;
+    static_cast<void>(l.lock(weft::rt::direction::read));
+    static_cast<void>(l.unlock(weft::rt::direction::write));
+  });
+}
+CRASH_PROGRAM(fd_lock_unlock_without_a_direction) {
+  return misuse([] {
+    descriptor_lock l;
+    static_cast<void>(l.enter());
+    static_cast<void>(l.unlock(weft::rt::direction::read));
+  });
+}
+CRASH_PROGRAM(fd_lock_leave) {
+  return misuse([] { static_cast<void>(descriptor_lock().leave()); });
+}
+CRASH_PROGRAM(fd_lock_leave_twice) {
+  return misuse([] {
+    descriptor_lock l;
+    static_cast<void>(l.enter());
+    static_cast<void>(l.close());
+    for (int i = 0; i < 3; ++i) static_cast<void>(l.leave());
   });
 }
 
