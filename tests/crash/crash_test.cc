@@ -85,6 +85,30 @@ TEST(Panic, LongStacksAreCutInTheMiddle) {
   EXPECT_LE(count(o.err, "app::recurse(...)"), 100u);
 }
 
+// Go: TestTracebackElision. The first 50 and the last 50.
+TEST(Panic, StacksAreCutFromTheHundredAndFirstFrameOn) {
+  const auto report_at = [](int depth) {
+    const std::string setting = "WEFT_TEST_DEPTH=" + std::to_string(depth);
+    const outcome o = run_program("panic_at_depth", {setting.c_str()});
+    EXPECT_CRASH(o, panic("std::runtime_error: deep"));
+    return o.err;
+  };
+  const auto frames = [](const std::string& report) { return count(report, "(...)\n\t"); };
+  // Those above and below the recursion are there in any case.
+  const int others = static_cast<int>(frames(report_at(20))) - 20;
+  const std::string whole = report_at(100 - others);
+  EXPECT_EQ(frames(whole), 100u);
+  EXPECT_EQ(count(whole, "elided"), 0u) << whole;
+  const std::string one_more = report_at(101 - others);
+  EXPECT_EQ(frames(one_more), 100u);
+  EXPECT_EQ(count(one_more, "\n...1 frames elided...\n"), 1u) << one_more;
+  const std::string ten_more = report_at(110 - others);
+  EXPECT_EQ(frames(ten_more), 100u);
+  const std::size_t gap = ten_more.find("\n...10 frames elided...\n");
+  ASSERT_NE(gap, std::string::npos) << ten_more;
+  EXPECT_EQ(frames(ten_more.substr(0, gap)), 50u);
+}
+
 TEST(Panic, OnASmallStack) {
   const outcome o = run_program("panic_small_stack");
   EXPECT_CRASH(o, "\n\ngoroutine [0-9]+ \\[running\\] \\{name: tiny\\}:\n");
@@ -252,6 +276,21 @@ void expect_output(const char* program, const std::string& text) {
 TEST(Goexit, OnMain) { EXPECT_CRASH(run_program("goexit_main"), join({"^", kNoGoroutines})); }
 TEST(Goexit, OnMainOthersFinishFirst) {
   EXPECT_CRASH(run_program("goexit_main_others_finish"), join({"^done\ndone\n", kNoGoroutines}));
+}
+// Go: TestGoexitCrash. As long as somebody sleeps nobody is dead.
+TEST(Goexit, OnMainBesideASleeper) {
+  EXPECT_CRASH(run_program("goexit_main_beside_a_sleeper"), join({"^slept\n", kNoGoroutines}));
+}
+// Go: TestGoexitInPanic
+TEST(Goexit, OnMainInAHandler) {
+  const outcome o = run_program("goexit_main_in_a_handler");
+  EXPECT_CRASH(o, join({"^inner\nouter\n", kNoGoroutines}));
+  EXPECT_EQ(count(o.err, "panic:"), 0u) << o.err;
+}
+// Go: TestRecoverBeforePanicAfterGoexit, TestRecoverBeforePanicAfterGoexit2
+TEST(Goexit, OnMainThroughRecoveredPanics) {
+  EXPECT_CRASH(run_program("goexit_main_through_recovered_panics"),
+               join({"^inner\nrecovered first\nrecovered second\nouter\n", kNoGoroutines}));
 }
 TEST(Goexit, OnMainAnotherExits) {
   const outcome o = run_program("goexit_main_another_exits");
@@ -610,7 +649,14 @@ INSTANTIATE_TEST_SUITE_P(
                     misuse{"shared_mutex_unlock_shared_written",
                            "sync: RUnlock of unlocked RWMutex"},
                     misuse{"shared_mutex_unlock_shared_twice", "sync: RUnlock of unlocked RWMutex"},
-                    misuse{"latch_below_zero", "latch: counted down below zero"}),
+                    misuse{"latch_below_zero", "latch: counted down below zero"},
+                    // Go: poll.TestMutexPanic
+                    misuse{"fd_lock_unlock_read", "inconsistent poll\\.fdMutex"},
+                    misuse{"fd_lock_unlock_write", "inconsistent poll\\.fdMutex"},
+                    misuse{"fd_lock_unlock_the_other", "inconsistent poll\\.fdMutex"},
+                    misuse{"fd_lock_unlock_without_a_direction", "inconsistent poll\\.fdMutex"},
+                    misuse{"fd_lock_leave", "inconsistent poll\\.fdMutex"},
+                    misuse{"fd_lock_leave_twice", "inconsistent poll\\.fdMutex"}),
     program_name);
 
 class LockDeadlock : public testing::TestWithParam<misuse> {};

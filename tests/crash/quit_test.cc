@@ -136,6 +136,25 @@ TEST(StackText, OfAllGoroutines) {
   EXPECT_EQ(count(text.err, "weft::rt::"), 0u) << text.err;
 }
 
+// Go: TestStackPanic
+TEST(StackText, InAHandler) {
+  const outcome o = run_program("stack_in_a_handler");
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  outcome text;
+  text.err = o.out;
+  EXPECT_TRUE(matches(text, join({"^goroutine 1 \\[running\\]:\n(weft::runtime::stack.*\n\t.*\n)?",
+                                  frame("app::stack_of_handler")})));
+  EXPECT_EQ(count(text.err, "app::throws"), 0u) << text.err;
+}
+
+// Go: TestNoHelperGoroutines [CN-2]
+TEST(StackText, HelpersAreNoGoroutines) {
+  const outcome o = run_program("panic_beside_helpers", {"WEFTTRACEBACK=all"});
+  EXPECT_CRASH(o, "^panic: beside helpers\n\ngoroutine 1 \\[running\\]:\n");
+  EXPECT_EQ(count(o.err, "\ngoroutine "), 1u) << o.err;
+  EXPECT_EQ(o.out, "1 goroutine\n");
+}
+
 TEST(StackText, ThousandsAreGrouped) {
   const outcome o = run_program("stack_of_thousands");
   EXPECT_EQ(o.exit_status, 0) << o.err;
@@ -155,6 +174,17 @@ TEST(Ancestors, AsManyAsAskedFor) {
   EXPECT_CRASH(o, "^panic: grandchild\n");
   EXPECT_EQ(count(o.err, "[originating from goroutine "), 3u) << o.err;
   EXPECT_TRUE(matches(o, "\n\\[originating from goroutine 1\\]:\n(.*\n\t.*\n)+$"));
+}
+TEST(Ancestors, OfALongLine) {
+  const auto ancestors = [](const char* setting) {
+    const outcome o = run_program("many_ancestors", {setting});
+    EXPECT_CRASH(o, "^panic: the last of them\n");
+    return count(o.err, "[originating from goroutine ");
+  };
+  EXPECT_EQ(ancestors("WEFTDEBUG=tracebackancestors=0"), 0u);
+  EXPECT_EQ(ancestors("WEFTDEBUG=tracebackancestors=5"), 5u);
+  EXPECT_EQ(ancestors("WEFTDEBUG=tracebackancestors=50"), 50u);
+  EXPECT_EQ(ancestors("WEFTDEBUG=tracebackancestors=100"), 60u) << "all there are";
 }
 
 }  // namespace

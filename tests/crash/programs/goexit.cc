@@ -1,4 +1,5 @@
 // goexit: what it runs, what cannot stop it, and what is left of a program whose main did it.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -25,6 +26,31 @@ struct says {
 
 [[gnu::noinline]] void exits_through_noexcept() noexcept { inner(); }
 
+// What a handler of a goexit throws is caught by a function that called it, and so is what that handler throws.
+[[gnu::noinline]] void throws_first() {
+  try {
+    inner();
+  } catch (...) {
+    throw std::runtime_error("first");
+  }
+}
+[[gnu::noinline]] void recovers_first() {
+  try {
+    throws_first();
+  } catch (...) {
+    say("recovered first");
+    throw std::logic_error("second");
+  }
+}
+[[gnu::noinline]] void recovers_second() {
+  try {
+    recovers_first();
+  } catch (...) {
+    say("recovered second");
+  }
+  say("not reached");
+}
+
 template <class F>
 int in_goroutine_then(F f, int status) {
   return weft::run([&] {
@@ -49,6 +75,34 @@ CRASH_PROGRAM(goexit_main_others_finish) {
       });
     }
     weft::goexit();
+  });
+}
+CRASH_PROGRAM(goexit_main_beside_a_sleeper) {
+  return weft::run([] {
+    weft::go([] {
+      while (weft::runtime::num_goroutine() > 1) weft::gosched();   // main is gone
+      weft::this_thread::sleep_for(std::chrono::milliseconds(20));  // sleep-ok: the subject
+      say("slept");
+    });
+    weft::goexit();
+  });
+}
+CRASH_PROGRAM(goexit_main_in_a_handler) {
+  return weft::run([] {
+    says s{"outer"};
+    try {
+      throw std::runtime_error("first");
+    } catch (const std::exception&) {
+      inner();
+    }
+    say("not reached");
+  });
+}
+CRASH_PROGRAM(goexit_main_through_recovered_panics) {
+  return weft::run([] {
+    says s{"outer"};
+    recovers_second();
+    say("not reached");
   });
 }
 CRASH_PROGRAM(goexit_main_another_exits) {

@@ -134,6 +134,9 @@ CRASH_PROGRAM(panic_two_lines) {
 CRASH_PROGRAM(panic_deep) {
   return app::in_goroutine([] { app::recurse(300); });
 }
+CRASH_PROGRAM(panic_at_depth) {
+  return app::in_goroutine([] { app::recurse(std::atoi(std::getenv("WEFT_TEST_DEPTH"))); });
+}
 CRASH_PROGRAM(panic_small_stack) {
   return weft::run([] {
     weft::wait_group never;

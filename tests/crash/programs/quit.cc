@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -55,6 +56,30 @@ void say(const char* text) {
   const long got = read_into_frame(from, 64);
   asm volatile("");
   return got;
+}
+
+void begin_another(int more) {
+  if (more == 0) throw weft::panic_error("the last of them");
+  weft::go([more] {
+    begin_another(more - 1);
+    wait_here();
+  });
+}
+
+[[gnu::noinline]] void throws() { throw std::runtime_error("first"); }
+[[gnu::noinline]] std::string stack_of_handler() {
+  try {
+    throws();
+  } catch (const std::exception&) {
+    try {
+      throws();
+    } catch (const std::exception&) {
+      std::string text = weft::runtime::stack();
+      asm volatile("");
+      return text;
+    }
+  }
+  return {};
 }
 
 // f(what a walk says) while a goroutine is in such a call.
@@ -228,6 +253,39 @@ CRASH_PROGRAM(ancestors) {
       });
     });
     done.wait();
+  });
+}
+
+// Goroutine 1 has begun one, which has begun one, …: 60 in all, of which the last panics.
+CRASH_PROGRAM(many_ancestors) {
+  app::never.add();
+  return weft::run([] {
+    app::begin_another(60);
+    app::wait_here();
+  });
+}
+
+// runtime::stack() where an exception is handled, and while another one is.
+CRASH_PROGRAM(stack_in_a_handler) {
+  return weft::run([] { app::say(app::stack_of_handler().c_str()); });
+}
+
+// All that works behind the scenes: timers, and threads for signals, names and files.
+CRASH_PROGRAM(panic_beside_helpers) {
+  return weft::run([] {
+    weft::timer later(std::chrono::hours(1));
+    weft::timer calls = weft::after_func(std::chrono::hours(1), [] {});
+    weft::ticker ticks(std::chrono::hours(1));
+    const auto [ctx, cancel] = weft::with_timeout(weft::context(), std::chrono::hours(1));
+    const weft::chan<int> signals(1);
+    weft::signal::notify(signals, {SIGUSR1});
+    std::error_code ec;
+    weft::net::resolver::lookup("name.invalid:80", ctx, ec);
+    weft::io::file::open("/proc/self/exe").sync();
+    weft::process::command("true").run();
+    std::fprintf(stdout, "%d goroutine\n", weft::runtime::num_goroutine());
+    std::fflush(stdout);
+    throw weft::panic_error("beside helpers");
   });
 }
 
