@@ -78,13 +78,13 @@ std::vector<std::vector<std::string>> samples_of(const std::string& text) {
 }
 
 // Every stack goes through the user's frames to the goroutine's entry, and ends there.
-TEST(Perf, StacksEndAtTheGoroutinesEntry) {
+void expect_whole_stacks(const char* call_graph) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer's frames are in between";
   if (!have("perf")) GTEST_SKIP() << "perf is not there";
   if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "a program of another machine";
   const fs::path data = fs::path(testing::TempDir()) / ("weft_perf_" + std::to_string(getpid()));
   const outcome recorded =
-      run({.command = {"perf", "record", "-q", "--call-graph", "dwarf,4096", "-F", "100", "-e",
+      run({.command = {"perf", "record", "-q", "--call-graph", call_graph, "-F", "100", "-e",
                        "cpu-clock:u", "-o", data.string(), CRASH_PROGRAMS},
            .program = "burns"});
   if (recorded.exit_status != 0) {
@@ -104,5 +104,9 @@ TEST(Perf, StacksEndAtTheGoroutinesEntry) {
   }
   EXPECT_GT(seen, 0) << o.out;
 }
+
+TEST(Perf, StacksByUnwindTablesEndAtTheGoroutinesEntry) { expect_whole_stacks("dwarf,4096"); }
+// What `perf record -g` does: the program has frame pointers, and the library where its chain passes.
+TEST(Perf, StacksByFramePointersEndAtTheGoroutinesEntry) { expect_whole_stacks("fp"); }
 
 }  // namespace
