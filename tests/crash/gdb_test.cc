@@ -67,8 +67,9 @@ TEST_F(Gdb, OfARunningProgram) {
                  {"--args", CRASH_PROGRAMS, "deadlock_two"}));
 }
 
-// A core by the kernel; gdb's own gcore gives up at the guards of stacks.
-TEST_F(Gdb, OfACoreFile) {
+// look(path) at the core of deadlock_two. By the kernel; gdb's own gcore gives up at the guards of stacks.
+template <class F>
+void look_at_a_core(F look) {
   std::string pattern;
   std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
   if (pattern.find_first_of("|/%") != std::string::npos) GTEST_SKIP() << "cores go to " << pattern;
@@ -80,11 +81,13 @@ TEST_F(Gdb, OfACoreFile) {
                            " && ulimit -c unlimited && exec " CRASH_PROGRAMS " deadlock_two"},
            .environment = {"WEFTTRACEBACK=crash"}});
   EXPECT_EQ(o.signal, SIGABRT) << o.err;
-  for (const auto& file : fs::directory_iterator(folder)) {
-    expect_two(gdb(kLook, {CRASH_PROGRAMS, file.path().string()}));
-  }
+  for (const auto& file : fs::directory_iterator(folder)) look(file.path().string());
   EXPECT_FALSE(fs::is_empty(folder)) << "no core file";
   fs::remove_all(folder);
+}
+
+TEST_F(Gdb, OfACoreFile) {
+  look_at_a_core([](const std::string& core) { expect_two(gdb(kLook, {CRASH_PROGRAMS, core})); });
 }
 
 // Other commands see the goroutine's frames, and those that run are found by their threads.
@@ -140,22 +143,54 @@ TEST_F(Gdb, BeforeTheRuntimeStarts) {
 class Lldb : public Gdb {
  protected:
   void SetUp() override {
-    if (std::system("lldb -b -o 'script import lldb.embedded_interpreter' 2>&1 | "
-                    "grep -q 'not found\\|Error'") == 0) {
-      GTEST_SKIP() << "lldb is not there, or has no Python";
+    if (std::system("command -v lldb >/dev/null 2>&1") != 0) GTEST_SKIP() << "lldb is not there";
+    if (lldb_says({"script import lldb.embedded_interpreter"}).find("Error") != std::string::npos) {
+      GTEST_SKIP() << "lldb has no Python";
     }
     Gdb::SetUp();
   }
-  static std::string lldb(const std::vector<std::string>& commands,
-                          const std::vector<std::string>& last) {
-    std::vector<std::string> words{"lldb", "-b", "-x", "-o", "command script import " LLDB_SCRIPT};
+  static std::string lldb_says(const std::vector<std::string>& commands,
+                               const std::vector<std::string>& last = {}) {
+    std::vector<std::string> words{"lldb", "-b", "-x"};
     for (const std::string& c : commands) {
       words.emplace_back("-o");
       words.push_back(c);
     }
     words.insert(words.end(), last.begin(), last.end());
-    const outcome o = run({.command = words});
+    const outcome o = run({.command = words, .environment = python_of_lldb()});
     return o.out + o.err;
+  }
+  // Debian's lldb does not know where its own modules are.
+  static std::vector<std::string> python_of_lldb() {
+    std::error_code none;
+    for (const auto& llvm : fs::directory_iterator("/usr/lib", none)) {
+      if (!llvm.path().filename().string().starts_with("llvm-")) continue;
+      for (const auto& python : fs::directory_iterator(llvm.path() / "lib", none)) {
+        const fs::path modules = python.path() / "dist-packages";
+        if (fs::exists(modules / "lldb/embedded_interpreter.py", none))
+          return {"PYTHONPATH=" + modules.string()};
+      }
+    }
+    return {};
+  }
+  static std::string lldb(const std::vector<std::string>& commands,
+                          const std::vector<std::string>& last) {
+    std::vector<std::string> all{"command script import " LLDB_SCRIPT};
+    all.insert(all.end(), commands.begin(), commands.end());
+    return lldb_says(all, last);
+  }
+  // Of deadlock_two, as expect_two().
+  static void expect_both(const std::string& text) {
+    expect(
+        text,
+        "  goroutine 1 \\[sync.WaitGroup.Wait\\] weft::wait_group::wait.*\n"
+        "  goroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\} weft::wait_group::wait.*\n");
+    expect(text,
+           "\ngoroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\}:\n    frame #0: .*\n"
+           "(    frame #.*\n)*    frame #[0-9]+: .*weft::wait_group::wait.*\n    frame "
+           "#.*wait_forever.*\n"
+           "(    frame #.*\n)*    frame #[0-9]+: .*weft_goroutine_entry.*\ncreated by .* in "
+           "goroutine 1\n");
   }
 };
 
@@ -163,17 +198,17 @@ TEST_F(Lldb, OfARunningProgram) {
   const std::string text = lldb({"b weft::rt::begin_crash", "run", "goroutines", "goroutine 2 bt",
                                  "thread list", "continue", "goroutines"},
                                 {"--", CRASH_PROGRAMS, "deadlock_two"});
-  expect(text,
-         "  goroutine 1 \\[sync.WaitGroup.Wait\\] weft::wait_group::wait.*\n"
-         "  goroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\} weft::wait_group::wait.*\n");
-  expect(text,
-         "\ngoroutine 2 \\[sync.WaitGroup.Wait\\] \\{name: sleeper\\}:\n    frame #0: .*\n"
-         "(    frame #.*\n)*    frame #[0-9]+: .*weft::wait_group::wait.*\n    frame "
-         "#.*wait_forever.*\n"
-         "(    frame #.*\n)*    frame #[0-9]+: .*weft_goroutine_entry.*\ncreated by .* in "
-         "goroutine 1\n");
+  expect_both(text);
   expect(text, "  thread #[0-9]+: tid = 4294967298, .*'goroutine 2 \\[sync.WaitGroup.Wait\\]");
   expect(text, "exited with status = 2 ");
+}
+
+TEST_F(Lldb, OfACoreFile) {
+  look_at_a_core([](const std::string& core) {
+    expect_both(lldb({"target create --core " + core + " " CRASH_PROGRAMS, "goroutines",
+                      "goroutine 2 bt", "goroutine all bt"},
+                     {}));
+  });
 }
 
 TEST_F(Lldb, RunningGoroutines) {
