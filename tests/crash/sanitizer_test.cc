@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/valgrind.h"
 #include "crash/expect.h"
@@ -17,6 +19,14 @@ TEST(Sanitizer, SaysNothingIfNothingIsWrong) {
   const outcome o = run_program("nothing_wrong");
   EXPECT_EQ(o.exit_status, 0);
   EXPECT_EQ(o.err, "");
+}
+
+TEST(Sanitizer, SaysNothingOfPreemptionBlockingCallsAndMigration) {
+  for (const char* setting : {"WEFTDEBUG=migrate=0", "WEFTDEBUG=migrate=1"}) {
+    const outcome o = run_program("every_way_to_lose_a_p", {setting});
+    EXPECT_EQ(o.exit_status, 0) << setting;
+    EXPECT_EQ(o.err, "") << setting;
+  }
 }
 
 TEST(ThreadSanitizer, RaceWithTheStacksOfBothGoroutines) {
@@ -69,9 +79,12 @@ class Valgrind : public testing::Test {
     if (std::getenv("WEFT_TEST_EMULATOR") != nullptr)
       GTEST_SKIP() << "a program of another machine";
   }
-  static outcome valgrind(const char* program) {
+  static outcome valgrind(const char* program, std::vector<std::string> environment = {}) {
+    // Its threads take turns; a fair order saves those who wait for a computation most of the time.
     return run(
-        {.command = {"valgrind", "-q", "--error-exitcode=9", CRASH_PROGRAMS}, .program = program});
+        {.command = {"valgrind", "-q", "--fair-sched=try", "--error-exitcode=9", CRASH_PROGRAMS},
+         .program = program,
+         .environment = std::move(environment)});
   }
 };
 
@@ -79,6 +92,14 @@ TEST_F(Valgrind, SaysNothingIfNothingIsWrong) {
   const outcome o = valgrind("nothing_wrong");
   EXPECT_EQ(o.exit_status, 0) << o.err;
   EXPECT_EQ(o.err.find("Invalid"), std::string::npos) << o.err;
+}
+// Interrupted in the middle of a computation, robbed of its P in the kernel, and on another thread after every park.
+TEST_F(Valgrind, SaysNothingOfPreemptionBlockingCallsAndMigration) {
+  for (const char* setting : {"WEFTDEBUG=migrate=0", "WEFTDEBUG=migrate=1"}) {
+    const outcome o = valgrind("every_way_to_lose_a_p", {setting});
+    EXPECT_EQ(o.exit_status, 0) << setting << o.err;
+    EXPECT_EQ(count(o.err, "=="), 0u) << setting << o.err;
+  }
 }
 TEST_F(Valgrind, UseAfterFree) {
   const outcome o = valgrind("use_after_free_by_another");

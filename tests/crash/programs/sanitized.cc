@@ -1,7 +1,10 @@
 // Bugs that sanitizers must find in goroutines, with the stacks of those concerned.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <unistd.h>
 
 #include <weft/weft.h>
 
@@ -78,6 +81,52 @@ CRASH_PROGRAM(nothing_wrong) {
         return sum == 190 ? 0 : 1;
       },
       {.max_procs = 4});
+}
+// Nor here, on one P, where nobody gets on unless computing ones are interrupted, and the P is taken from those who block
+// in the kernel and have not said so. Parks, and handlers that park, in between: WEFTDEBUG=migrate=1.
+CRASH_PROGRAM(every_way_to_lose_a_p) {
+  return weft::run(
+      [] {
+        for (int round = 0; round < 5; ++round) {
+          std::atomic<bool> enough{false};
+          weft::thread computes([&] {
+            while (!enough.load(std::memory_order_relaxed)) {
+            }
+          });
+          weft::gosched();  // to it, and back by an interruption
+          enough = true;
+          computes.join();
+
+          int ends[2];
+          if (pipe(ends) != 0) return 1;
+          std::string got(5, ' ');
+          weft::thread blocks([&] {
+            if (read(ends[0], got.data(), got.size()) != 5) std::abort();
+          });
+          weft::gosched();  // to it, and back because it is seen to block
+          if (write(ends[1], "hello", 5) != 5) return 1;
+          blocks.join();
+          for (const int fd : ends) close(fd);
+
+          weft::chan<std::string> c;
+          weft::task_group all;
+          for (int i = 0; i < 20; ++i) {
+            all.run([&] {
+              try {
+                throw got;
+              } catch (const std::string& text) {
+                c.send(text);
+              }
+            });
+          }
+          for (int i = 0; i < 20; ++i) {
+            if (c.recv() != "hello") return 1;
+          }
+          all.wait();
+        }
+        return 0;
+      },
+      {.max_procs = 1});
 }
 // Nor here: a thousand parks, for WEFTDEBUG=migrate=1.
 CRASH_PROGRAM(many_parks) {
