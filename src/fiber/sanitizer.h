@@ -18,6 +18,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <cstddef>
 
 #include "base/atomic.h"  // WEFT_TSAN
@@ -57,21 +58,37 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace weft::rt {
 
+/// How many fibers a tool has room for.
+class fiber_room {
+ public:
+  explicit constexpr fiber_room(int most) noexcept : most_(most) {}
+
+  /// Room for one more. False: there is none.
+  [[nodiscard]] bool take() noexcept {
+    // order: a statistic, nothing is published
+    const bool has = live_.fetch_add(1, std::memory_order_relaxed) < most_;
+    if (!has) {
+      give_back();
+    }
+    return has;
+  }
+  void give_back() noexcept {
+    live_.fetch_sub(1, std::memory_order_relaxed);  // order: as above
+  }
+
+ private:
+  std::atomic<int> live_{0};  // not the seam: a count of the tool's resources
+  int most_;
+};
+
 #if WEFT_TSAN
+#if defined(__clang__)
+inline constinit fiber_room tsan_room{INT_MAX};
+#else
 /// g++'s TSan has room for about 8,000 threads and fibers and dies without a word on why. Say so
 /// before. clang++'s takes many times as many.
-inline void count_fiber(int n) noexcept {
-#if !defined(__clang__)
-  constexpr int kMost = 8000;
-  static constinit std::atomic<int> live{0};  // not the seam: a count of the tool's resources
-  // order: a statistic, nothing is published
-  if (live.fetch_add(n, std::memory_order_relaxed) >= kMost && n > 0) {
-    fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");
-  }
-#else
-  (void)n;
+inline constinit fiber_room tsan_room{8000};
 #endif
-}
 #endif
 
 /// What the tools need to know about one stack; empty in products.
@@ -85,7 +102,9 @@ class fiber_tools {
     fake_stack_ = nullptr;
 #endif
 #if WEFT_TSAN
-    count_fiber(1);
+    if (!tsan_room.take()) {
+      fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");
+    }
     tsan_fiber_ = __tsan_create_fiber(0);
 #endif
   }
@@ -93,7 +112,7 @@ class fiber_tools {
   /// The end of a fiber that will not be switched to again. Runs on: another stack.
   void detach() noexcept {
 #if WEFT_TSAN
-    count_fiber(-1);
+    tsan_room.give_back();
     __tsan_destroy_fiber(tsan_fiber_);
     tsan_fiber_ = nullptr;
 #endif

@@ -143,3 +143,18 @@ CRASH_PROGRAM(many_parks) {
     partner.join();
   });
 }
+CRASH_PROGRAM(nine_thousand_at_once) {
+  return weft::run([] {
+    weft::wait_group begun, over;
+    over.add();
+    for (int i = 0; i < 9000; ++i) {
+      begun.add();
+      weft::go([&] {
+        begun.done();
+        over.wait();
+      });
+    }
+    begun.wait();
+    std::_Exit(0);  // they need not end
+  });
+}
