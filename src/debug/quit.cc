@@ -16,6 +16,7 @@
 #include "os/clock.h"
 #include "sched/restart.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 
 namespace weft::rt {
 
@@ -71,7 +72,8 @@ void print_on_crash_stack(void* arg) {
   if (job.gp != nullptr) {
     crash_dump.print_running(*job.gp, job.innermost);
   } else {
-    crash_dump.print_thread(job.mp, job.mp != nullptr ? "idle" : "plain thread", job.innermost);
+    const char* state = job.mp != nullptr ? "idle" : is_sysmon() ? "sysmon" : "plain thread";
+    crash_dump.print_thread(job.mp, state, job.innermost);
   }
   crash_dump.print_others();
   print_partial_deadlocks(out);

@@ -7,8 +7,8 @@ namespace weft::rt {
 /// Attempts before EAGAIN is believed; attempt i is followed by a sleep of i milliseconds.
 inline constexpr int kThreadCreateAttempts = 20;
 
-/// Starts a detached thread that runs fn(arg) with all signals blocked; it unblocks them itself
-/// once its signal stack stands (otherwise a handler could run before the M exists).
+/// Starts a detached thread that runs fn(arg) with all signals blocked; an M unblocks them itself
+/// once its signal stack stands (otherwise a handler could run before the M exists), sysmon where it sleeps.
 /// Returns 0, or the errno of the last attempt: EAGAIN is retried kThreadCreateAttempts times. What
 /// to print then is the caller's affair.
 /// Runs on: any thread without a P (pthread_create takes libc locks). Blocks: M, up to 210 ms.

@@ -4,8 +4,9 @@
 // Such a goroutine may hold malloc's lock, stdio's, or one of the program's. If the exiting thread
 // then blocks, perhaps for that very lock, a guardian lets the frozen ones go, one at a time and for a moment
 // each, until the exiting thread moves again. sysmon is the guardian: a thread that had to be created now
-// might need a lock that one of those holds whom preemption has frozen before (preempt.cc). To everybody else they look like
-// threads that the kernel has descheduled.
+// might need a lock that one of those holds whom preemption has frozen before (preempt.cc). If it is sysmon itself that exits,
+// in a handler of the program's, the spawner is: it is there, too. To everybody else they look like threads that the kernel
+// has descheduled.
 //
 //   exiting thread                         straggler              guardian
 //   1. guardian
@@ -42,6 +43,7 @@
 #include "os/process.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
+#include "sched/spawner.h"
 #include "sched/sysmon.h"
 
 namespace weft::rt {
@@ -199,8 +201,7 @@ bool had_its_turn(const straggler& s, long long began, std::int64_t share) {
 
 bool exiting_thread_is_stuck() {
   const long long before = task_cpu_time(exiting_tid);
-  timespec pause{0, kLook};
-  nanosleep(&pause, nullptr);
+  sleep_open(kLook);
   const char state = task_state(exiting_tid);
   return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
 }
@@ -244,11 +245,15 @@ void wait_until_frozen(std::uint32_t asked) {
   }
 }
 
-// Waits until sysmon has come to guard_exit_if_asked(). False: it does not.
+// Waits until sysmon, or who stands in for it, has come to guard_exit_if_asked(). False: it does not.
 bool guardian_is_there() {
   // order: FZ1 release: it knows whom it guards; pairs with guard_exit_if_asked()
   guardian.store(kAsked, WEFT_ORDER(FZ1, release));
-  wake_sysmon();
+  if (is_sysmon()) {
+    rouse_spawner();
+  } else {
+    wake_sysmon();
+  }
   const std::int64_t until = nanotime() + kGuardianComes;
   // order: relaxed, as above
   while (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kGuards) {
@@ -283,9 +288,14 @@ bool guardian_is_there() {
 }  // namespace
 
 void guard_exit_if_asked() {
-  // order: FZ1 acquire, pairs with guardian_is_there()
-  if (guardian.load(WEFT_ORDER(FZ1, acquire)) == kAsked) {
-    guardian.store(kGuards, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
+  // order: relaxed, a look; who is asked looks again
+  if (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kAsked) {
+    return;
+  }
+  std::uint32_t asked = kAsked;
+  // order: FZ1 acquire, pairs with guardian_is_there(); one of the two who may be it
+  if (guardian.compare_exchange_strong(asked, kGuards, WEFT_ORDER(FZ1, acquire),
+                                       WEFT_ORDER(FZ0, relaxed))) {
     guard_exit();
   }
 }

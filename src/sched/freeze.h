@@ -15,7 +15,7 @@ bool freezing_for_exit();
 // In the handler of the signal by which that is done. True: it was for this, and is over.
 bool freeze_for_exit();
 
-// For sysmon, every now and then: does not return if it is needed as the guardian.
+// For sysmon, every now and then, and for the spawner: does not return if it is needed as the guardian.
 void guard_exit_if_asked();
 
 // Goroutines are in the user's code though they hold no P.

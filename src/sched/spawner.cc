@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sched/freeze.h"
 #include "sched/sched_api.h"
 
 namespace weft::rt {
@@ -46,6 +47,7 @@ M* next_request() {
 void* spawn_for_others(void*) {
   for (;;) {
     asked.wanted.sleep();
+    guard_exit_if_asked();
     while (M* mp = next_request()) {
       create_m_thread(mp);
     }
@@ -56,6 +58,11 @@ void* spawn_for_others(void*) {
 bool is_special(const M* mp) { return mp == nullptr || mp->lent || mp->locked_by_user != 0; }
 
 }  // namespace
+
+void rouse_spawner() {
+  const scoped_lock held(sched.lock);
+  rouse_locked();
+}
 
 void start_spawner() { create_or_die(spawn_for_others, nullptr); }
 

@@ -27,6 +27,9 @@ namespace weft::rt {
 // Once, before anybody can be frozen. The number of threads it takes.
 void start_spawner();
 
+// At exit, where sysmon cannot be the guardian (freeze.cc).
+void rouse_spawner();
+
 // There will be `n` idle Ms soon, those counted that there are and those on their way.
 void request_spare_ms_locked(std::int32_t n) WEFT_REQUIRES(sched.lock);
 

@@ -16,10 +16,18 @@
 //
 // Whoever makes work visible while it sleeps for long wakes it: gmp/long_sleep.h.
 //
+// Signals that are sent to the process are for any thread that does not mask them. Those that are frozen mask all of them
+// (preempt_signal.cc), and so may the main thread: sysmon takes what nobody else takes. But only where it sleeps, and holds
+// nothing: the program's handler may do there what it may do anywhere. It may even call exit(), which is one thing for
+// which handlers are used; then the spawner is the guardian (freeze.cc).
+// Rejected: masks that are open all the time. A handler might find sched.lock held by its own thread.
+//
 // Go: runtime/proc.go sysmon [SM-1], [SM-2]
 #include "sched/sysmon.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -35,6 +43,7 @@
 #include "sched/netpoll.h"
 #include "sched/scavenger.h"
 #include "sched/sched_api.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -52,9 +61,16 @@ bool all_idle() WEFT_REQUIRES(sched.lock) {
   return sched.idle.idle() == sched.proc_count() && sched.robbed_count <= sched.proc_count();
 }
 
-void sleep_short(std::int64_t ns) {
-  timespec pause{0, static_cast<long>(ns)};
-  clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+constinit sigset_t open_mask{};  // sysmon's own, constant once it runs
+
+// As user code runs with on Ms. But what its own output brings about is not the program's affair, which could not know
+// that the process writes.
+void choose_mask() {
+  open_mask = sched.initial_mask;
+  if (debug_vars.schedtrace != 0) {
+    sigaddset(&open_mask, SIGPIPE);
+    sigaddset(&open_mask, SIGXFSZ);
+  }
 }
 
 // Until somebody takes a P, or `until`. False: it must go on looking.
@@ -66,10 +82,13 @@ bool sleep_deep(std::int64_t until) {
     }
     sysmon_rest.begin();  // whoever takes a P does so under this lock
   }
-  if (until == kNever) {
-    sysmon_rest.sleep();
-  } else {
-    sysmon_rest.sleep_until(until);
+  {
+    const signals_let_in here;
+    if (until == kNever) {
+      sysmon_rest.sleep();
+    } else {
+      sysmon_rest.sleep_until(until);
+    }
   }
   sysmon_rest.end();
   return true;
@@ -81,6 +100,7 @@ void sleep_until_work(std::int64_t ns) {
   if (!somebody_waits(now)) {
     // One that was started meanwhile, but not before it would have been looked at again.
     const std::int64_t timer = std::max(earliest_timer(), now + kShort);
+    const signals_let_in here;
     sysmon_rest.sleep_until(std::min(now + ns, timer));
   }
   sysmon_rest.end();
@@ -110,6 +130,8 @@ void* sysmon_main(void*) {
   sysmon_tid.store(gettid(), WEFT_ORDER(SY0, relaxed));  // order: relaxed, for itself
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);          // ns
   ask_for_short_slices();
+  watch_thread_exit();  // a handler may call exit() here. Nobody is frozen yet who could hold malloc's lock
+  choose_mask();
   int idle_rounds = 0;
   std::int64_t next_scavenging =
       nanotime() + kScavenging;  // there is nothing to return at the beginning
@@ -127,7 +149,7 @@ void* sysmon_main(void*) {
     const std::int64_t pause = retake(now);
     if (pause < kShort) {
       idle_rounds = 0;
-      sleep_short(pause);
+      sleep_open(pause);
       continue;
     }
     const bool quiet = debug_vars.schedtrace == 0 && sched.idle.idle() == sched.proc_count() &&
@@ -140,6 +162,23 @@ void* sysmon_main(void*) {
 }
 
 }  // namespace
+
+signals_let_in::signals_let_in() noexcept { pthread_sigmask(SIG_SETMASK, &open_mask, nullptr); }
+
+signals_let_in::~signals_let_in() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+void sleep_open(std::int64_t ns) noexcept {
+  const std::int64_t until = nanotime() + ns;
+  const timespec when{static_cast<time_t>(until / 1'000'000'000),
+                      static_cast<long>(until % 1'000'000'000)};
+  const signals_let_in here;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr) == EINTR) {
+  }
+}
 
 void start_sysmon() { create_or_die(sysmon_main, nullptr); }
 

@@ -19,6 +19,17 @@ inline void wake_sysmon() noexcept;
 // The calling thread is it.
 bool is_sysmon() noexcept;
 
+// While it sleeps, and holds nothing: handlers of the program's signals may run on its thread.
+class signals_let_in {
+ public:
+  signals_let_in() noexcept;
+  ~signals_let_in();
+  signals_let_in(const signals_let_in&) = delete;
+  signals_let_in& operator=(const signals_let_in&) = delete;
+};
+// So long, however many handlers run.
+void sleep_open(std::int64_t ns) noexcept;
+
 // How late it may come to a timer while all Ps are busy: it would not take one away sooner, mostly.
 inline constexpr std::int64_t kTimerGrace = 900'000;  // ns
 

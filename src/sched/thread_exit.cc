@@ -30,6 +30,7 @@
 #include "sched/freeze.h"
 #include "sched/leak_roots.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 #include "sched/world.h"
 
 namespace weft::rt {
@@ -114,7 +115,8 @@ namespace {
 bool nobody_will_wake_exit() {
   const inside here;
   const scoped_lock held(sched.lock);
-  const std::int32_t also_blocked = current_m() != nullptr ? 1 : 0;  // an M, and counted as blocked
+  // An M, or sysmon in a handler, and counted as blocked
+  const std::int32_t also_blocked = current_m() != nullptr || is_sysmon() ? 1 : 0;
   return sched.foreign.nobody_can_act(sched.m_count + sched.system_threads - also_blocked,
                                       count_tasks);
 }
