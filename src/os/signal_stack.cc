@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/atomic.h"  // WEFT_NO_TSAN
 #include "os/memory.h"
 
 namespace weft::rt {
@@ -34,7 +35,8 @@ void signal_stack::adopt() noexcept {
   errno = saved;
 }
 
-void signal_stack::abandon() noexcept {
+// Not instrumented: errno is the thread's, and goroutines that were here have written it.
+WEFT_NO_TSAN void signal_stack::abandon() noexcept {
   const int saved = errno;
   stack_t present{};
   if (memory_ != nullptr && has_one(&present) && present.ss_sp == memory_) {

@@ -1,8 +1,11 @@
 // Births, deaths, numbers and names. [L-1], [L-5], [CN-1], [CN-4]
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,6 +20,18 @@
 namespace {
 
 class Life : public weft::test::over_procs {};
+
+// Each begins with "goroutine 7 [...]:"; of those that are alike one is shown, "...and 99 more like it".
+int stacks_in(const std::string& all) {
+  int n = 0;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) {
+    int more = 0;
+    n += line.starts_with("goroutine ") ? 1 : 0;
+    n += std::sscanf(line.c_str(), "...and %d more", &more) == 1 ? more : 0;
+  }
+  return n;
+}
 
 // Go: TestNumGoroutine. [CN-1] one in a fresh program; every one that exists counts, parked or not
 TEST_P(Life, NumGoroutine) {
@@ -34,6 +49,7 @@ TEST_P(Life, NumGoroutine) {
     EXPECT_EQ(weft::runtime::num_goroutine(), 101);
     at_gate.wait();
     EXPECT_EQ(weft::runtime::num_goroutine(), 101);
+    EXPECT_EQ(stacks_in(weft::runtime::stack(true)), 101);
     gate.done();
     ended.wait();
     EXPECT_TRUE(weft::test::eventually([] { return weft::runtime::num_goroutine() == 1; }));

@@ -96,27 +96,36 @@ TEST(Metrics, CountsByState) {
       {.max_procs = 1});
 }
 
-// Go: TestReadMetricsSched, on many: all run, but for moments in which one gives way, or is taken for one that blocks.
+// Go: TestReadMetricsSched, with ten who compute: on many Ps all run, each on a thread, but for moments in which one gives
+// way, or is taken for one that blocks; on one P all but one of them are runnable.
 TEST(Metrics, RunningGoroutines) {
-  weft::run(
-      [] {
-        std::atomic<int> spinning{0};
-        std::atomic<bool> stop{false};
-        weft::wait_group done;
-        for (int i = 0; i < 3; ++i) {
-          done.go([&] {
-            spinning.fetch_add(1);
-            while (!stop.load()) {
-            }
-          });
-        }
-        while (spinning.load() < 3) weft::gosched();
-        EXPECT_TRUE(weft::test::eventually_hogging(
-            [] { return count("/sched/goroutines/running:goroutines") >= 4; }));
-        stop.store(true);
-        done.wait();
-      },
-      {.max_procs = 4});
+  constexpr int kSpinners = 10;
+  const auto beside_spinners = [](int procs, const auto& look) {
+    weft::run(
+        [&] {
+          std::atomic<int> spinning{0};
+          std::atomic<bool> stop{false};
+          weft::wait_group done;
+          for (int i = 0; i < kSpinners; ++i) {
+            done.go([&] {
+              spinning.fetch_add(1);
+              while (!stop.load()) {
+              }
+            });
+          }
+          while (spinning.load() < kSpinners) weft::gosched();
+          EXPECT_TRUE(weft::test::eventually_hogging(look)) << procs;
+          stop.store(true);
+          done.wait();
+        },
+        {.max_procs = procs});
+  };
+  beside_spinners(kSpinners + 1, [] {
+    return count("/sched/goroutines/running:goroutines") >= kSpinners + 1 &&
+           count("/sched/threads/total:threads") >= kSpinners + 1;
+  });
+  beside_spinners(1,
+                  [] { return count("/sched/goroutines/runnable:goroutines") >= kSpinners - 1; });
 }
 
 // Go: TestSchedPauseMetrics. Whoever stops the world counts; who reads the metrics does not.
@@ -134,6 +143,12 @@ TEST(Metrics, Pauses) {
     weft::runtime::gc();
     EXPECT_EQ(samples("/sched/pauses/total/gc:seconds"), gc + 1);
     EXPECT_EQ(samples("/sched/pauses/total/other:seconds"), before + 2);
+    const int procs = weft::runtime::gomaxprocs();
+    EXPECT_EQ(samples("/sched/pauses/total/other:seconds"), before + 2) << "a question";
+    weft::runtime::gomaxprocs(procs + 1);
+    weft::runtime::gomaxprocs(procs);
+    EXPECT_EQ(samples("/sched/pauses/total/other:seconds"), before + 4);
+    EXPECT_EQ(samples("/sched/pauses/stopping/other:seconds"), stopping + 4);
   });
 }
 
@@ -161,27 +176,38 @@ TEST(Metrics, Latencies) {
   EXPECT_GT(samples("/sched/latencies:seconds"), before);
 }
 
-// Go: TestMutexWaitTimeMetric
-TEST(Metrics, WaitsForMutexes) {
+// Go: TestMutexWaitTimeMetric. For a mutex; for a writer by a reader, and by a writer; for a reader by a writer.
+template <class Mutex, class Lock, class Wait>
+void expect_waits(const char* what, Lock, Wait) {
   const double before = find("/sync/mutex/wait/total:seconds").value;
   weft::run([] {
     for (int round = 0; round < 64; ++round) {
-      weft::mutex m;
+      Mutex m;
       weft::wait_group done;
       weft::latch inside(2);
       done.go([&] {
-        const weft::lock_guard held(m);
+        const Lock held(m);
         inside.count_down();
         weft::this_thread::sleep_for(std::chrono::milliseconds(1));  // sleep-ok: the subject
       });
       done.go([&] {
         inside.arrive_and_wait();
-        const weft::lock_guard held(m);
+        const Wait held(m);
       });
       done.wait();
     }
   });
-  EXPECT_GT(find("/sync/mutex/wait/total:seconds").value, before);
+  EXPECT_GT(find("/sync/mutex/wait/total:seconds").value, before) << what;
+}
+TEST(Metrics, WaitsForMutexes) {
+  using shared = weft::shared_mutex;
+  using writer = weft::unique_lock<shared>;
+  using reader = weft::shared_lock<shared>;
+  using one = weft::unique_lock<weft::mutex>;
+  expect_waits<weft::mutex>("mutex", one(), one());
+  expect_waits<shared>("writer by reader", reader(), writer());
+  expect_waits<shared>("writer by writer", writer(), writer());
+  expect_waits<shared>("reader by writer", writer(), reader());
 }
 
 // Go: TestCPUMetricsSleep

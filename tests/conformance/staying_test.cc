@@ -1,5 +1,5 @@
 // Calls that cannot block return on the thread on which they were called: try_*, close, a select with
-// an otherwise, stop and reset of timers, cancellations. Also while others use the same channel, and
+// an otherwise, unlock, notify, release, stop and reset of timers, cancellations. Also while others use the same channel, and
 // while somebody's move holds it up; and they do not keep the processor from him.
 #include <atomic>
 #include <chrono>
@@ -10,14 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include <weft/chan.h>
-#include <weft/context.h>
-#include <weft/go.h>
-#include <weft/runtime.h>
-#include <weft/select.h>
-#include <weft/semaphore.h>
-#include <weft/time.h>
-#include <weft/wait_group.h>
+#include <weft/weft.h>
 
 #include "support/fixture.h"
 
@@ -208,6 +201,73 @@ TEST_P(Staying, TimersAndContexts) {
       });
     }
     wg.wait();
+  });
+}
+
+// Should the caller leave its thread in the call, then somebody takes the thread and keeps it until the caller has returned.
+template <class F>
+void beside_keepers(calls& staying, F&& call) {
+  weft::wait_group keepers;
+  std::atomic<bool> returned{false};
+  for (int i = 0; i < 3; ++i) {  // several, lest all of them be stolen
+    keepers.go([&, home = this_thread()] {
+      while (this_thread() == home && weft::runtime::gomaxprocs() > 1 && !returned) {
+      }
+    });
+  }
+  staying(call);
+  returned = true;
+  keepers.wait();
+}
+
+// Others wait for what is given up, so that somebody is woken each time.
+TEST_P(Staying, UnlocksAndNotifications) {
+  run([] {
+    calls staying;
+    for (int i = 0; i < weft::test::scaled(100, kRounds); ++i) {
+      weft::mutex m;
+      weft::recursive_mutex r;
+      weft::shared_mutex s;
+      weft::condition_variable cv;
+      weft::counting_semaphore<> units{0};
+      weft::latch l(1);
+      weft::promise<int> p;
+      bool told = false;
+      weft::wait_group waiting, ended;
+      m.lock();
+      r.lock();
+      i % 2 == 0 ? s.lock() : s.lock_shared();
+      const auto waits = [&](auto wait) {
+        waiting.add(1);
+        ended.go([&waiting, wait] {
+          waiting.done();
+          wait();
+        });
+      };
+      waits([&] { const std::lock_guard held(m); });
+      waits([&] { const std::lock_guard held(r); });
+      waits([&] { const std::lock_guard held(s); });
+      waits([&] {
+        std::unique_lock held(m);
+        cv.wait(held, [&] { return told; });
+      });
+      waits([&] { units.acquire(); });
+      waits([&] { l.wait(); });
+      waits([f = p.get_future().share()] { EXPECT_EQ(f.get(), 7); });
+      waiting.wait();
+      weft::gosched();  // so that they do
+      told = true;
+      beside_keepers(staying, [&] { m.unlock(); });
+      beside_keepers(staying, [&] { cv.notify_one(); });
+      beside_keepers(staying, [&] { cv.notify_all(); });
+      beside_keepers(staying, [&] { r.unlock(); });
+      beside_keepers(staying, [&] { i % 2 == 0 ? s.unlock() : s.unlock_shared(); });
+      beside_keepers(staying, [&] { units.release(); });
+      beside_keepers(staying, [&] { l.count_down(); });
+      beside_keepers(staying, [&] { p.set_value(7); });
+      beside_keepers(staying, [&] { ended.go([] {}); });
+      ended.wait();
+    }
   });
 }
 
