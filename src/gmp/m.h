@@ -96,6 +96,15 @@ struct alignas(64) M {
   bool returned = false;               // guarded by sched.lock: … or waits for a P after a call
   long long cpu_seen = 0;              // of a robbed one
 
+  // By the owner, which is another thread than the record's last one. A signal may have been on its way to that, which
+  // took it as a plain thread.
+  void begin_thread(int thread) {
+    tid = thread;
+    if (!WEFT_MUTANT("signal-of-the-last")) {
+      signalled.store(0, WEFT_ORDER(SG0, relaxed));  // order: relaxed, a flag
+    }
+  }
+
   // By the owner. Calls that may block have numbers, by which sysmon knows one for the same.
   [[gnu::always_inline]] bool begin_call() { return count_call(0); }
   [[gnu::always_inline]] void end_call() { count_call(1); }

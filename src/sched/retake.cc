@@ -148,7 +148,8 @@ verdict judge(const stale& s, std::int64_t now, bool hurry) {
   p_watch& w = s.pp->watch;
   // order: relaxed, a hint; rob() makes sure
   const std::uint32_t call = s.mp->calls.load(WEFT_ORDER(IC0, relaxed));
-  if (call % 2 != 0 && call == w.call) {
+  if (call % 2 != 0 && (call == w.call || WEFT_MUTANT("another-call")) &&
+      !WEFT_MUTANT("announced-in-vain")) {
     return now - w.call_when >= kAnnouncedLook ? verdict::blocks : verdict::unknown;
   }
   w.call = call;

@@ -92,9 +92,7 @@ M* reserve_m(std::int32_t beyond) {
 }
 
 void bind_thread(M* mp) {
-  mp->tid = gettid();
-  // A signal may have been on its way to the record's last thread, which took it as a plain one.
-  mp->signalled.store(0, WEFT_ORDER(SG0, relaxed));  // order: relaxed, a flag
+  mp->begin_thread(gettid());
   note_time_now();
   mp->errno_location = &errno;
   mp->eh_globals = thread_eh_state();

@@ -3,7 +3,8 @@
 //
 // Preempt: a request is put off while the goroutine is in the runtime, is not lost, and is never acted on there
 // (PE1, BD-c). Who is frozen, robbed, or blocks goes on later, once, on its own thread; no P is used by two, and none
-// is lost, whoever comes first.
+// is lost, whoever comes first. A call that is announced loses its P at sysmon's second look, and not for an earlier one.
+// What was asked of an M that leaves does not concern the next thread that has its record.
 // PreemptStop: the same while somebody stops the world. The stop comes about, nobody computes meanwhile, and
 // everybody goes on afterwards.
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "model/protocol.h"
 #include "model/scheduler.h"
 #include "sched/preempt.h"
+#include "sched/sysmon.h"
 #include "sched/world.h"
 
 namespace weft::model {
@@ -78,9 +80,19 @@ struct state : runtime {
     holds(m, p);
     queued(m, j);
   }
-  // As sysmon, whose look under the lock is left out: Ms do not leave here.
+  // As sysmon, whose look under the lock is left out where Ms do not leave.
   WEFT_NO_THREAD_SAFETY_ANALYSIS void ask_once(int m) {
     rt::ask_to_yield(this->m(m), rt::thread_to_signal(this->m(m)));
+  }
+  void ask_if_there(int m, int p) {
+    int tid = 0;
+    rt::sched.lock.lock();
+    // order: under the lock
+    if (this->p(p)->m.load(std::memory_order_relaxed) == this->m(m) && rt::is_running(this->p(p))) {
+      tid = rt::thread_to_signal(this->m(m));
+    }
+    rt::sched.lock.unlock();
+    rt::ask_to_yield(this->m(m), tid);
   }
   // sysmon asks again and again; a request for which a new slice begins counts as met (border.h).
   void ask(int m, const bool& served) {
@@ -295,6 +307,110 @@ void blocks(world& w) {
   s->all_run(w, 1);
 }
 
+// It says that it may block, and sysmon looks twice, 20 us apart: two looks at one call take its P, if somebody waits. The
+// call lasts until that one has run; or it is over at any moment, and then the P is its own, or it gets another one.
+void announces(world& w, bool lasts) {
+  auto* s = w.make<state>(w, 1, 3);
+  auto* ran = w.make<bool>(false);
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    user_code([=] {
+      {
+        const weft::detail::blocking_call call(false);
+        s->computes[0] = true;
+        if (lasts) state::wait_for(*ran);
+      }
+      s->call();
+    });
+  }};
+  s->runs(0, 0, b);
+  s->idles(1);
+  s->serve(w, "M0", 0);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  job* other = s->plain(w, "a", *ran);
+  w.thread("T", [=] {
+    sysmon_thread = engine::get().current();
+    state::wait_for(s->computes[0]);
+    other->prepare();
+    rt::inject(other);
+    rt::retake(now);
+    rt::retake(now + 20'000);
+  });
+  s->all_run(w, 1);
+}
+
+// Two calls, each of which is looked at once: neither takes long.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void announces_twice(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* ran = w.make<bool>(false);
+  auto* looked = w.make<bool>(false);
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    user_code([=] {
+      {
+        const weft::detail::blocking_call call(false);
+        s->computes[0] = true;
+        state::wait_for(*looked);
+      }
+      const weft::detail::blocking_call call(false);
+      s->computes[1] = true;
+      state::wait_for(s->over);
+    });
+  }};
+  s->runs(0, 0, b);
+  s->idles(1);
+  s->serve(w, "M0", 0);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  job* other = s->plain(w, "a", *ran);
+  w.thread("T", [=]() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    sysmon_thread = engine::get().current();
+    state::wait_for(s->computes[0]);
+    other->prepare();
+    rt::inject(other);
+    rt::retake(now);
+    *looked = true;
+    state::wait_for(s->computes[1]);
+    rt::retake(now + 20'000);
+    check(rt::sched.robberies == 0, "a call lost its P for an earlier one");
+    s->over = true;
+  });
+  s->all_run(w, 1);
+}
+
+// -- Ms that leave -------------------------------------------------------------------------------
+
+// A goroutine that is asked ends, and takes its thread with it. A new thread takes the record over, and its goroutine is
+// asked once: what the last thread did not come to do is forgotten.
+void leaves(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  auto* ran = w.make<bool>(false);
+  auto* left = w.make<bool>(false);
+  job* first = s->add(w, "h");
+  first->steps = {[=] {
+    user_code([=] { s->computes[0] = true; });
+    rt::current_m()->leaves_loop = true;
+  }};
+  s->runs(0, 0, first);
+  s->leaver(w, "M0", 0, *left);
+  s->idles(1);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  s->next_thread(w, "N", 0, *left, s->hog(w, "i", 1, 0, *ran));
+  job* other = s->plain(w, "a", *ran);
+  w.thread("T", [=] {
+    sysmon_thread = engine::get().current();
+    state::wait_for(s->computes[0]);
+    s->ask_if_there(0, 0);
+    state::wait_for(s->computes[1]);
+    other->prepare();
+    rt::inject(other);
+    s->ask_if_there(0, 0);
+  });
+  s->all_run(w, 1);
+}
+
 // -- the world stops -------------------------------------------------------------------------------
 
 void stopper(world& w, state* s, const char* text) {
@@ -442,9 +558,10 @@ void stop_and_block(world& w) {
 
 const protocol kPreempt{
     "preempt",
-    {"sched/preempt.cc", "gmp/border.h"},
-    {"frozen-inside", "request-dropped", "scope-forgets-request", "leave-ignores-request",
-     "frozen-for-nothing", "back-but-robbed", "back-without-looking", "rob-inside", "BD2"},
+    {"sched/preempt.cc", "sched/retake.cc", "gmp/border.h", "gmp/m.h"},
+    {"announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside", "request-dropped",
+     "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing", "back-but-robbed",
+     "back-without-looking", "rob-inside", "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -461,6 +578,14 @@ const protocol kPreempt{
          {.preemptions = 1, .old_loads = 0},
          [](world& w) { robbed_for_the_frozen(w, true); }},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
+        {"announces",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { announces(w, /*lasts=*/true); }},
+        {"announces in passing",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { announces(w, /*lasts=*/false); }},
+        {"announces twice", {.preemptions = 1, .old_loads = 0}, announces_twice},
+        {"leaves", {.preemptions = 2, .old_loads = 0}, leaves},
     },
 };
 const enrol_protocol kEnrolledPreempt(kPreempt);

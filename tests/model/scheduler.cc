@@ -134,16 +134,17 @@ G* current_goroutine() noexcept {
 
 namespace {
 
-bool pending[model::kThreads], masked[model::kThreads];  // by M
+bool pending[model::kThreads], masked[model::kThreads];  // by the thread's id, which begins with 1
 
-bool is_due(const M* mp) { return pending[mp->id] && !masked[mp->id]; }
+bool is_due(const M* mp) { return pending[mp->tid - 1] && !masked[mp->tid - 1]; }
 
 void take_signal(M* mp) {
-  pending[mp->id] = false;
-  masked[mp->id] = true;
+  const int thread = mp->tid - 1;
+  pending[thread] = false;
+  masked[thread] = true;
   if (model::engine::get().tracing()) model::engine::get().trace("signal");
   if (take_request(mp)) obey_request(mp);
-  masked[mp->id] = false;
+  masked[thread] = false;
 }
 
 void maybe_take_signal() {
@@ -194,7 +195,7 @@ void runtime::have_signals(bool anywhere) {
   }
 }
 
-bool runtime::signalled(int m) const { return rt::pending[m]; }
+bool runtime::signalled(int m) const { return rt::pending[ms_[m]->tid - 1]; }
 
 void user_code(const std::function<void()>& body) {
   rt::leave_runtime(rt::current_m());
@@ -383,6 +384,31 @@ void runtime::thread(world& w, const char* text, int i, std::function<void()> bo
 void runtime::serve(world& w, const char* text, int i) {
   rt::M* mp = ms_[i];
   w.service(text, [mp] { loop(mp); });
+}
+
+void runtime::leaver(world& w, const char* text, int i, bool& left) {
+  rt::M* mp = ms_[i];
+  w.service(text, [mp, &left] {
+    loop(mp);
+    rt::leave_m(mp);
+    left = true;
+  });
+}
+
+void runtime::next_thread(world& w, const char* text, int i, const bool& left, job* j) {
+  rt::M* mp = ms_[i];
+  const auto body = [=, this] {
+    mp->begin_thread(kThreads);
+    rt::sched.lock.lock();
+    ++rt::sched.m_count;
+    rt::P* pp = rt::idle_p_get();
+    rt::sched.lock.unlock();
+    rt::acquire_p(mp, pp);
+    queued(i, j);
+    loop(mp);
+  };
+  w.service(
+      text, body, [](const void* f) { return *static_cast<const bool*>(f); }, &left);
 }
 
 void runtime::dry(world& w, const char* text, int i) {

@@ -68,7 +68,10 @@ class runtime {
 
   // Threads. One that only submits keeps its P: it computes for ever.
   void thread(world& w, const char* name, int m, std::function<void()> body);
-  void serve(world& w, const char* name, int m);    // holds a P: looks for work
+  void serve(world& w, const char* name, int m);  // holds a P: looks for work
+  // Holds a P, and ends with a goroutine that wants it. Then another thread takes its record over, with a P and that job.
+  void leaver(world& w, const char* name, int m, bool& left);
+  void next_thread(world& w, const char* name, int m, const bool& left, job* j);
   void dry(world& w, const char* name, int m);      // holds a P, has found nothing, may not spin
   void sleeper(world& w, const char* name, int m);  // idles: sleeps, then looks for work
   void watcher(world& w, const char* name, int m);  // idles, but is not asleep yet
