@@ -368,7 +368,7 @@ TEST_P(BlockingCalls, OthersStallBriefly) {
   close(fd[1]);
 }
 
-// Go: TestNotInGoMetric. Who is in such a call is counted, and not as running.
+// Go: TestNotInGoMetric. Who is in such a call is counted, and not as running; plain threads that wait are no goroutines.
 TEST_P(BlockingCalls, AreCounted) {
   int fd[2];
   ASSERT_EQ(pipe2(fd, O_CLOEXEC), 0);
@@ -378,6 +378,17 @@ TEST_P(BlockingCalls, AreCounted) {
       return weft::test::metric_now("/sched/goroutines/not-in-go:goroutines");
     };
     weft::wait_group ended;
+    const weft::chan<int> gate;
+    std::atomic<int> parked{0};
+    std::vector<std::thread> plain;
+    for (int i = 0; i < 5; ++i) {
+      plain.emplace_back([&] {
+        ++parked;
+        gate.recv();
+      });
+    }
+    while (parked < 5) weft::test::give_way();
+    EXPECT_EQ(not_in_go(), 0u);
     for (std::uint64_t i = 0; i < kBlocked; ++i) {
       ended.go([&, i] {
         char byte;
@@ -393,6 +404,8 @@ TEST_P(BlockingCalls, AreCounted) {
     for (std::uint64_t i = 0; i < kBlocked; ++i) EXPECT_EQ(write(fd[1], "x", 1), 1);
     ended.wait();
     EXPECT_TRUE(weft::test::eventually([&] { return not_in_go() == 0; })) << not_in_go();
+    gate.close();
+    for (std::thread& t : plain) t.join();
   });
   close(fd[0]);
   close(fd[1]);

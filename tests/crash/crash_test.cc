@@ -319,7 +319,9 @@ TEST(Goexit, ThroughNoexcept) {
                "panic: .*weft::goexit met a noexcept function\n");
 }
 TEST(Goexit, OnAPlainThread) {
-  EXPECT_CRASH(run_program("goexit_on_a_plain_thread"), "^fatal error: runtime\\.Goexit called ");
+  EXPECT_CRASH(run_program("goexit_on_a_plain_thread"),
+               "^fatal error: runtime\\.Goexit called in a thread that was not created by the Go "
+               "runtime\n");
 }
 
 // --- fatal errors -------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 // of its own. As in max_procs_test.cc sysmon is told to look at nothing, and the tests look in its place.
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -254,6 +255,55 @@ WEFT_CHILD(follows_its_mask) {
 }
 TEST(MaxProcsProcess, FollowsTheMask) {
   const auto r = run_child("follows_its_mask");
+  EXPECT_EQ(r.status, 0) << r.output;
+}
+
+// --- sysmon itself ----------------------------------------------------------------------------------
+
+// It looks about once a second while somebody runs.
+WEFT_CHILD(sysmon_follows_its_mask) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return 98;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  }
+  const auto confine = [](const cpu_set_t& to) {  // every thread, as taskset(1) -a does
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      sched_setaffinity(std::atoi(task.path().filename().c_str()), sizeof to, &to);
+    }
+  };
+  return weft::run([&] {
+    const int many = gomaxprocs();
+    confine(one);
+    const bool shrinks = becomes(1);
+    confine(all);
+    return shrinks && becomes(many) ? 0 : 1;
+  });
+}
+TEST(MaxProcsProcess, SysmonFollowsTheMask) {
+  const auto r =
+      run_child("sysmon_follows_its_mask", {"WEFTDEBUG=updatemaxprocs=1,containermaxprocs=0"});
+  EXPECT_EQ(r.status, 0) << r.output;
+}
+
+// Go: TestCgroupGOMAXPROCSUpdate, as it happens.
+WEFT_CHILD(sysmon_follows_its_group) {
+  test::join_cgroup();
+  return weft::run([] {
+    bool ok = gomaxprocs() == 3;
+    for (const auto& [limit, procs] : {std::pair{2.0, 2}, {4.0, 4}}) {
+      test::limit_cgroup(limit);
+      ok = ok && becomes(procs);
+    }
+    return ok ? 0 : 1;
+  });
+}
+TEST_F(MaxProcsInGroup, SysmonFollows) {
+  const auto r =
+      run_child("sysmon_follows_its_group", {group_.variable(), "WEFT_TEST_FORCE=pretend_cpus=8",
+                                             "WEFTDEBUG=updatemaxprocs=1,containermaxprocs=1"});
   EXPECT_EQ(r.status, 0) << r.output;
 }
 
