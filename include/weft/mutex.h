@@ -7,6 +7,7 @@
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
 #include <weft/detail/made.h>
+#include <weft/detail/owner.h>
 
 namespace weft {
 
@@ -53,6 +54,7 @@ class mutex {
         [[unlikely]] {
       lock_slow();
     }
+    note_owner();
   }
 
   /// Unless ctx is cancelled first; false then.
@@ -61,10 +63,14 @@ class mutex {
   bool try_lock() noexcept {
     std::uint32_t none = 0;
     // order: MX1 acquire, as above; relaxed: a failure orders nothing
-    return (!detail::lock_checks &&
-            __atomic_compare_exchange_n(&state_, &none, 1u, false, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) ||
-           try_lock_slow();
+    const bool locked =
+        (!detail::lock_checks && __atomic_compare_exchange_n(&state_, &none, 1u, false,
+                                                             __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) ||
+        try_lock_slow();
+    if (locked) {
+      note_owner();
+    }
+    return locked;
   }
 
   void unlock() {
@@ -81,12 +87,18 @@ class mutex {
   native_handle_type native_handle() noexcept { return this; }
 
  private:
+  void note_owner() noexcept {
+    // order: relaxed, a note for reports, by whoever has locked it
+    __atomic_store_n(&owner_, detail::this_owner(), __ATOMIC_RELAXED);
+  }
+
   WEFT_EXPORT void lock_slow();
   WEFT_EXPORT void unlock_slow();
   WEFT_EXPORT bool try_lock_slow();
 
   // Storage of rt::mutex_core (src/sync/mutex_core.h), which starts as zeros.
   std::uint32_t state_ = 0;
+  std::uint32_t owner_ = 0;
   [[maybe_unused]] void* first_ = nullptr;
   [[maybe_unused]] void* last_ = nullptr;
 };

@@ -49,6 +49,7 @@ class shared_mutex {
   [[maybe_unused]] std::uint32_t state_ = 0;
   [[maybe_unused]] std::uint32_t readers_waiting_ = 0;
   [[maybe_unused]] void* lists_[4] = {};
+  [[maybe_unused]] std::uint32_t writer_ = 0;
 };
 
 /// std::shared_timed_mutex.

@@ -9,6 +9,7 @@
 #include "debug/demangle.h"
 #include "debug/frame.h"
 #include "debug/loaded_file.h"
+#include "debug/lock_owners.h"
 #include "debug/traceback.h"
 #include "fiber/sanitizer.h"
 #include "gmp/arena.h"
@@ -35,47 +36,6 @@ WEFT_NO_TSAN void match_stack(G& gp, void* arg) {
   if (gp.stk && !gp.in(g_status::dead) && s->at >= address(gp.stk.lo) &&
       s->at < address(gp.stk.hi)) {
     s->found = &gp;
-  }
-}
-
-WEFT_NO_TSAN bool waits_to_read(const G& gp) {
-  return gp.reason == wait_reason::shared_mutex_lock_shared;
-}
-WEFT_NO_TSAN bool waits_for_lock(const G& gp) {
-  return gp.reason == wait_reason::mutex_lock || gp.reason == wait_reason::shared_mutex_lock ||
-         waits_to_read(gp);
-}
-
-bool is_written(const void* lock) {
-  std::size_t at = 0;
-  lock_owner o = lockcheck_next_owner(lock, at);
-  while (o.owner != 0 && o.mode != lock_mode::exclusive) o = lockcheck_next_owner(lock, at);
-  return o.owner != 0;
-}
-
-// A reader waits for the writer who is inside, or else for those who wait to be, and keep it out. (Once the one
-// inside has left, readers come first.)
-WEFT_NO_TSAN bool is_in_the_way(const G& gp, const lock_owner& o) {
-  switch (o.mode) {
-    case lock_mode::exclusive: return true;
-    case lock_mode::shared: return !waits_to_read(gp);
-    case lock_mode::queued: return waits_to_read(gp) && !is_written(gp.awaited());
-  }
-  return false;
-}
-
-// The goroutines that have to act before gp can go on, as far as they are known: one after the other, from at = 0 on.
-WEFT_NO_TSAN const G* next_awaited(const G& gp, std::size_t& at) {
-  if (!gp.in(g_status::waiting)) return nullptr;
-  if (gp.wait_is_limited()) return nullptr;  // it gives up one day
-  if (gp.reason == wait_reason::thread_join) {
-    return at++ == 0 ? static_cast<const G*>(gp.awaited()) : nullptr;
-  }
-  if (!waits_for_lock(gp)) return nullptr;
-  for (;;) {
-    const lock_owner o = lockcheck_next_owner(gp.awaited(), at);
-    if (o.owner == 0) return nullptr;
-    if (o.gp != nullptr && is_in_the_way(gp, o)) return o.gp;
   }
 }
 
@@ -108,15 +68,6 @@ WEFT_NO_TSAN void print_on_stack(printer& out, const G& owner, std::uintptr_t ob
   out.chr(')');
 }
 
-void print_owner(printer& out, std::uint64_t owner) {
-  constexpr std::uint64_t kPlain = std::uint64_t{1} << 63;
-  if ((owner & kPlain) != 0) {
-    out.str("thread ").udec(owner & ~kPlain);
-  } else {
-    out.str("goroutine ").udec(owner);
-  }
-}
-
 WEFT_NO_TSAN void print_channel(printer& out, const channel* c) {
   print_object(out, c);
   const void* made_by = is_readable(c) ? c->made_by : nullptr;
@@ -147,26 +98,6 @@ void print_cases(printer& out, const G& gp) {
     print_channel(out, all.at(i));
     out.chr('\n');
   }
-}
-
-WEFT_NO_TSAN void print_owners(printer& out, const G& gp) {
-  constexpr int kOwnersShown = 4;
-  int count = 0;
-  std::size_t at = 0;
-  for (;;) {
-    const lock_owner o = lockcheck_next_owner(gp.awaited(), at);
-    if (o.owner == 0) break;
-    const bool readers_beside = o.mode == lock_mode::shared;  // of one who waits behind a writer
-    if ((!readers_beside && !is_in_the_way(gp, o)) || ++count > kOwnersShown) continue;
-    out.str(o.mode == lock_mode::exclusive ? ", held by "
-            : o.mode == lock_mode::shared  ? ", read by "
-                                           : ", which is to be written by ");
-    print_owner(out, o.owner);
-    out.str(" since ");
-    print_place(out, o.site);
-  }
-  if (count > kOwnersShown) out.str(", and by ").dec(count - kOwnersShown).str(" more");
-  if (debug_vars.lockcheck == 0) out.str(" (WEFTDEBUG=lockcheck=1 would say who holds it)");
 }
 
 WEFT_NO_TSAN void print_wait(printer& out, const G& gp) {
@@ -318,6 +249,7 @@ void print_object(printer& out, const void* object) noexcept {
 }
 
 void print_waits(printer& out) noexcept {
+  find_lock_owners();
   out.str("\nwaits:\n");
   wait_listing listing{&out, 0};
   for_each_g(visit_wait, &listing);
@@ -327,6 +259,7 @@ void print_waits(printer& out) noexcept {
 }
 
 void print_partial_deadlocks(printer& out) noexcept {
+  find_lock_owners();
   cycle_listing cycles{&out, true};
   for_each_g(visit_cycle, &cycles);
 }

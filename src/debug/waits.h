@@ -6,9 +6,9 @@
 //           goroutine 7: chan receive of 0x7f10a0, made by main(...) /home/app/main.cc:12, for 2.1s
 //   cycle: goroutine 1 waits for goroutine 7 waits for goroutine 1
 //
-// Owners of mutexes are known with WEFTDEBUG=lockcheck=1 (sync/lockcheck.h), joins always are. An object is
-// described by its symbol, by the frame that it lies in, or, on the heap with lockcheck, by where it was made:
-// nothing is kept in it. Goroutines that nobody can wake are leaked: debug/leak.cc.
+// Who holds a mutex is in it (debug/lock_owners.h); since where, and who reads a shared one, is known with
+// WEFTDEBUG=lockcheck=1 (sync/lockcheck.h). An object is described by its symbol, by the frame that it lies in, or, on
+// the heap with lockcheck, by where it was made. Goroutines that nobody can wake are leaked: debug/leak.cc.
 #pragma once
 
 #include <cstddef>

@@ -57,6 +57,7 @@ inline void count_switch(P* pp) {
   gp->transition<g_status::runnable, g_status::running>();
   gp->m = mp;
   mp->curg = gp;
+  set_current_id(&gp->goid);
   if (!inherit_time) {
     begin_slice(mp, pp);
   }

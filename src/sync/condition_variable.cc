@@ -89,6 +89,7 @@ void cond::wait(mutex& m) {
   rt::lock_env env(wait_reason::mutex_lock, {}, &m);
   n.w.on = &m;
   words.lock_adopted(env, n);
+  words.note_owner(n.who);
 }
 
 bool cond::wait_until(mutex& m, limit until) {
@@ -107,11 +108,13 @@ bool cond::wait_until(mutex& m, limit until) {
   unlock(words);
   if (!sleep_until_notified(c, n, l)) {
     rt::lock_contended(words);
+    words.note_owner(n.who);
     return false;
   }
   rt::lock_env env(wait_reason::mutex_lock, {}, &m);
   n.w.on = &m;
   words.lock_adopted(env, n);
+  words.note_owner(n.who);
   return true;
 }
 

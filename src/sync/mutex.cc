@@ -135,8 +135,11 @@ bool lock_until(mutex& m, limit l) {
   }
   const bool locked =
       rt::words_of(m).lock_fast() || rt::lock_contended(rt::words_of(m), rt::limit_of(l));
-  if (locked && lock_checks) [[unlikely]] {
-    rt::lockcheck_got(&m, site);
+  if (locked) {
+    rt::words_of(m).note_owner(this_owner());
+    if (lock_checks) [[unlikely]] {
+      rt::lockcheck_got(&m, site);
+    }
   }
   return locked;
 }

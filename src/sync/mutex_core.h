@@ -28,6 +28,9 @@
 //     are read-modify-writes and continue its sequence.
 // MX2 is the queue bit: acquired when taken, released when dropped.
 //
+// For reports it keeps who holds it: a note by whoever has locked it, and by who hands it over, of the
+// other; believed only while the word says locked. No step depends on it, and who unlocks leaves it.
+//
 // One liberty beside Go: the millisecond of starvation counts from the first time a waiter was woken
 // in vain, not from its first sleep, so that those who win at once never read the clock.
 // Rejected: a bare exchange in unlock (the slow path would look at the word afterwards: M1), and
@@ -141,6 +144,15 @@ class mutex_core {
   }
   bool locked() const {
     return (state_.load(WEFT_ORDER(MX0, relaxed)) & kLocked) != 0;  // order: MX0 relaxed, a hint
+  }
+
+  // By whoever has just locked it: detail::this_owner(). As the inline half in <weft/mutex.h>.
+  void note_owner(std::uint32_t who) {
+    owner_.store(who, WEFT_ORDER(MX0, relaxed));  // order: MX0 relaxed, for reports
+  }
+  // Means something while it is locked.
+  std::uint32_t owner() const {
+    return owner_.load(WEFT_ORDER(MX0, relaxed));  // order: MX0 relaxed, a hint
   }
 
  private:
@@ -329,6 +341,7 @@ class mutex_core {
       std::uint32_t to = s & ~(kQueue | (hand_over ? 0 : also));
       if (n != nullptr) {
         n->granted = hand_over;
+        if (hand_over && !WEFT_MUTANT("handed-over-in-secret")) note_owner(n->who);
         to -= kWaiter;
         to |= hand_over ? 0 : kWoken;
         to &= hand_over && to < kWaiter ? ~kStarving : ~std::uint32_t{0};
@@ -343,6 +356,7 @@ class mutex_core {
   }
 
   atomic<std::uint32_t> state_{0};
+  atomic<std::uint32_t> owner_{0};
   wait_list<Node> list_;
 };
 

@@ -39,7 +39,7 @@ bool spin_for(Try&& attempt) {
 }
 
 // False: the limit came first.
-bool lock_for_writing(core& c, const detail::limit& l) {
+bool get_inside(core& c, const detail::limit& l) {
   if (c.try_lock() || spin_for([&c] { return c.try_lock(); })) {
     return true;
   }
@@ -61,6 +61,14 @@ bool lock_for_writing(core& c, const detail::limit& l) {
     rt::settle(n, kReason);
   }
   return !mine;
+}
+
+bool lock_for_writing(core& c, const detail::limit& l) {
+  const bool locked = get_inside(c, l);
+  if (locked) {
+    c.note_writer(detail::this_owner());
+  }
+  return locked;
 }
 
 bool lock_for_reading(core& c, const detail::limit& l) {
@@ -120,10 +128,14 @@ bool shared_mutex::lock_shared_until(detail::limit l) {
 
 bool shared_mutex::try_lock() {
   const bool locked = core_of(this).try_lock();
-  if (locked && detail::lock_checks) [[unlikely]] {
+  if (!locked) {
+    return false;
+  }
+  core_of(this).note_writer(detail::this_owner());
+  if (detail::lock_checks) [[unlikely]] {
     rt::lockcheck_got(this, rt::lock_site(__builtin_return_address(0)), lock_mode::exclusive);
   }
-  return locked;
+  return true;
 }
 
 bool shared_mutex::try_lock_shared() {

@@ -15,6 +15,7 @@
 //
 // RX1: unlock → later lock; unlock_shared → later lock. Steps in between are read-modify-writes and
 //      continue the sequence. RX2: the queue bit.
+// For reports it keeps which writer is inside, as mutex_core.h does.
 // Go: sync/rwmutex.go
 #pragma once
 
@@ -143,6 +144,21 @@ class shared_mutex_core {
     return mine;
   }
 
+  // By the writer who has just locked it: detail::this_owner().
+  void note_writer(std::uint32_t who) {
+    writer_.store(who, WEFT_ORDER(RX0, relaxed));  // order: RX0 relaxed, for reports
+  }
+  struct holders {
+    bool written;
+    std::uint32_t writer;  // if so
+    std::uint32_t readers;
+  };
+  holders inside_now() const {
+    const std::uint32_t s = state_.load(WEFT_ORDER(RX0, relaxed));  // order: RX0 relaxed, hints
+    // order: RX0 relaxed, likewise
+    return {(s & kWriter) != 0, writer_.load(WEFT_ORDER(RX0, relaxed)), s / kReader};
+  }
+
  private:
   static constexpr std::uint32_t kQueue = 1;
   static constexpr std::uint32_t kWriter = 2;
@@ -243,6 +259,7 @@ class shared_mutex_core {
       return nullptr;
     }
     writer->next = nullptr;
+    if (!WEFT_MUTANT("let-in-in-secret")) note_writer(writer->who);
     delta += kWriter;
     delta -= writers_.empty() ? kWritersWait : 0;
     return writer;
@@ -252,6 +269,7 @@ class shared_mutex_core {
   cell<std::uint32_t> readers_waiting_{};
   wait_list<Node> writers_;
   wait_list<Node> readers_;
+  atomic<std::uint32_t> writer_{0};
 };
 
 }  // namespace weft::rt

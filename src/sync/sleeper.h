@@ -24,6 +24,8 @@
 
 #include <cstdint>
 
+#include <weft/detail/owner.h>
+
 #include "gmp/wait_reason.h"
 #include "gmp/waiter.h"
 #include "sched/timed.h"
@@ -43,8 +45,9 @@ struct sleeper {
   bool limited = false;  // cond_core: who takes it off takes its claim first
 
   // -- the waker's until it rouses
-  bool granted = false;                  // what it waits for is its own already
-  bool claimed = false;                  // the waker has the claim
+  bool granted = false;  // what it waits for is its own already
+  bool claimed = false;  // the waker has the claim
+  const std::uint32_t who = detail::this_owner();
   mutex_core<sleeper>* mutex = nullptr;  // condition variables: what it wants next
 
   // -- the handshake

@@ -46,8 +46,10 @@ const mistake kMistakes[] = {
     {"mistake_locked_twice",
      {},
      2,
-     {kDeadlock, waits("sync.Mutex.Lock of 0x[0-9a-f]+ \\(mistake::accounts\\)"),
-      "lockcheck=1 would say"}},
+     {kDeadlock,
+      waits(
+          "sync.Mutex.Lock of 0x[0-9a-f]+ \\(mistake::accounts\\), for .*, held by goroutine 1\n"),
+      "\ncycle: goroutine 1 waits for goroutine 1\n"}},
     {"mistake_locked_twice",
      {kCheck},
      2,
@@ -63,6 +65,14 @@ const mistake kMistakes[] = {
      2,
      {"WARNING: weft: lock order inversion\n",
       "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n"}},
+    {"mistake_locks_crossed",
+     {},
+     2,
+     {waits(
+          "sync.Mutex.Lock of 0x[0-9a-f]+ \\(mistake::accounts\\), for .*, held by goroutine 1\n"),
+      "goroutine 1: sync.Mutex.Lock of 0x[0-9a-f]+ \\(mistake::journal\\), for .*, held by "
+      "goroutine ([0-9]+)\n(\t.*\n)*"
+      "cycle: goroutine 1 waits for goroutine \\1 waits for goroutine 1\n$"}},
     {"mistake_locks_in_two_orders",
      {kCheck},
      0,
@@ -114,6 +124,12 @@ const mistake kMistakes[] = {
       waits("sync.RWMutex.RLock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*, held by goroutine 1 "
             "since shared_crossed.*\n"),
       "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n"}},
+    {"mistake_writer_crossed",
+     {},
+     2,
+     {waits("sync.RWMutex.RLock of 0x[0-9a-f]+ \\(mistake::prices\\), for .*, held by goroutine "
+            "1\n"),
+      "\ncycle: goroutine 1 waits for goroutine ([0-9]+) waits for goroutine 1\n$"}},
     {"mistake_reader_crossed",
      {kCheck},
      2,
@@ -160,6 +176,40 @@ const mistake kMistakes[] = {
     {"mistake_shared_in_two_orders", {}, 0, {"^$"}},
     {"shared_under_check", {kCheck}, 0, {"^$"}},
     {"mistake_unlock_forgotten", {kCheck}, 2, {"held by goroutine [0-9]+ since "}},
+    {"mistake_unlock_forgotten",
+     {},
+     2,
+     {waits("sync.Mutex.Lock of .*, held by goroutine ([2-9]|[0-9]{2,}), which has ended\n$")}},
+    {"owner_whose_stack_lives_on",
+     {},
+     2,
+     {"\tgoroutine ([0-9]+): sync.Mutex.Lock of .*, held by goroutine (?!\\1,)[0-9]+, which has "
+      "ended\n$"}},
+    {"owner_is_a_plain_thread", {}, 2, {waits("sync.Mutex.Lock of .*, held by a plain thread\n$")}},
+    {"owner_is_a_thread_that_ran_goroutines",
+     {},
+     2,
+     {waits("sync.Mutex.Lock of .*, held by a plain thread\n$")}},
+    {"owner_waits_in_place",
+     {},
+     2,
+     {"\tgoroutine 1: thread join of goroutine ([0-9]+), for .*\n"
+      "(\t.*\n)*\tgoroutine \\1: sync.Mutex.Lock of .*\\(owners::till\\), for .*, held by "
+      "goroutine "
+      "1\n",
+      "\tgoroutine [0-9]+: sync.Mutex.Lock of .*\\(owners::ledger\\), for .*, held by goroutine "
+      "([2-9]|[0-9]{2,})\n(\t.*\n)*cycle: goroutine 1 waits for goroutine \\1 waits for goroutine "
+      "1\n$"}},
+    {"owner_after_other_ways_to_lock",
+     {},
+     2,
+     {"\nwaits:\n(\t.*\n)*"
+      "(\tgoroutine [0-9]+: sync.(RW)?Mutex.R?Lock of .*, held by goroutine 1\n){9}"}},
+    {"owner_after_a_condition",
+     {},
+     2,
+     {"\nwaits:\n(\t.*\n)*"
+      "(\tgoroutine [0-9]+: sync.Mutex.Lock of .*, held by goroutine 1\n){3}"}},
     {"mistake_joins_each_other",
      {},
      2,
@@ -191,6 +241,14 @@ const mistake kMistakes[] = {
       "goroutine "
       "([0-9]+) since mistake_partial_deadlock.*\n"
       "\tgoroutine \\2: sync.Mutex.Lock of 0x[0-9a-f]+ .*, held by goroutine \\1 since .*\n"
+      "cycle: goroutine \\1 waits for goroutine \\2 waits for goroutine \\1\n"}},
+    {"mistake_partial_deadlock",
+     {},
+     0,
+     {"\npartial deadlock:\n"
+      "\tgoroutine ([0-9]+): sync.Mutex.Lock of 0x[0-9a-f]+ \\(mistake::[a-z]+\\).*, held by "
+      "goroutine ([0-9]+)\n"
+      "\tgoroutine \\2: sync.Mutex.Lock of 0x[0-9a-f]+ .*, held by goroutine \\1\n"
       "cycle: goroutine \\1 waits for goroutine \\2 waits for goroutine \\1\n"}},
     {"condition_under_check", {kCheck}, 0, {"^$"}},
     {"mistake_waits_with_another_lock",
@@ -228,7 +286,8 @@ const mistake kMistakes[] = {
     {"mistake_reader_becomes_writer",
      {},
      2,
-     {kDeadlock, "\\[sync.RWMutex.Lock\\]:\n", "lockcheck=1 would say who holds it\\)\n"}},
+     {kDeadlock, "\\[sync.RWMutex.Lock\\]:\n",
+      ", read by 1 \\(WEFTDEBUG=lockcheck=1 would say by whom\\)\n"}},
     {"mistake_reader_becomes_writer",
      {kCheck},
      2,

@@ -21,7 +21,19 @@ struct state {
   rt::cell<int> inside;  // race-checked: two at a time are found
   int entered = 0;
 
-  bool lock(int i) { return m.lock_fast() || m.lock_slow(who[i]); }
+  state() {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      for (sleeper& n : who[i].nodes) n.who = i + 1;
+    }
+  }
+  bool lock(int i) {
+    if (m.lock_fast()) return true;
+    if (!m.lock_slow(who[i])) return false;
+    const int slept = who[i].used;
+    check(slept == 0 || !who[i].nodes[slept - 1].granted || m.owner() == who[i].nodes[0].who,
+          "handed over, but noted as somebody else's");
+    return true;
+  }
   void unlock() {
     if (m.unlock_fast()) return;
     sleeper* n = nullptr;

@@ -164,6 +164,7 @@ void start_main(detail::spawn_slot, const main_start&) {}
 void bind_thread(M*) {}
 int runtime_signal() noexcept { return 0; }
 void set_current_m(M* mp) noexcept { bound[model::engine::get().current()] = mp; }
+void set_current_id(const std::uint64_t*) noexcept {}  // locks have models of their own
 void signal_stack::abandon() noexcept {}
 
 // No stacks: a switch to a goroutine calls its next step.

@@ -20,6 +20,9 @@ struct state {
   rt::cell<int> seen[3];  // written by readers, read by writers
   int writers = 0, readers = 0;
 
+  state() {
+    for (std::uint32_t i = 0; i < 4; ++i) nodes[i].who = i + 1;
+  }
   static void rouse(sleeper* next) {
     while (sleeper* p = next) {
       next = p->next;
@@ -31,13 +34,17 @@ struct state {
     if (m.try_lock() || !m.enlist(n)) return true;
     if (!hurry) {
       n.event.sleep();
-      return true;
+      return was_let_in(n);
     }
-    if (n.event.sleep_for(1)) return true;
+    if (n.event.sleep_for(1)) return was_let_in(n);
     const core::gave_up out = m.give_up(n);
     rouse(out.rouse);
     if (!out.mine) n.event.sleep();
     return !out.mine;
+  }
+  bool was_let_in(const sleeper& n) const {
+    check(m.inside_now().writer == n.who, "let in, but noted as somebody else");
+    return true;
   }
   bool lock_shared(int i, bool hurry = false) {
     sleeper& n = nodes[i];

@@ -51,6 +51,7 @@ struct watched_withdrawal : rt::withdrawal {
 struct sleeper {
   plain<sleeper*> next, prev;
   plain<bool> linked, granted, limited;
+  std::uint32_t who = 0;
   rt::wait_claim claim;
   watched_withdrawal leaves;
   rt::note event;  // roused; sleeper.h's handshake is modelled by itself
