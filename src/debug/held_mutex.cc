@@ -16,6 +16,7 @@
 #include "debug/waits.h"
 #include "fiber/sanitizer.h"
 #include "gmp/g.h"
+#include "gmp/inside.h"
 #include "os/process.h"
 #include "sched/diagnostics.h"
 
@@ -196,7 +197,10 @@ int search_statics(dl_phdr_info* file, std::size_t, void* data) {
 
 std::uintptr_t find_in_statics(std::uint64_t goid, int tid) {
   statics_search search{.goid = goid, .tid = tid, .found = {}};
-  dl_iterate_phdr(search_statics, &search);
+  {
+    const inside here;  // nobody is frozen who holds the loader's lock: others want it inside (IN1)
+    dl_iterate_phdr(search_statics, &search);
+  }
   for (int i = 0; i < search.count; ++i) {
     const std::uintptr_t m = search.found[i];
     if (readable(m, sizeof(pthread_mutex_t)) && is_own_mutex(m, tid)) return m;
