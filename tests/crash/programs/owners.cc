@@ -58,7 +58,7 @@ CRASH_PROGRAM(owner_is_a_plain_thread) {
   return weft::run([] { till.lock(); });
 }
 CRASH_PROGRAM(owner_is_a_thread_that_ran_goroutines) {
-  weft::run([] { pass_through(till); });
+  weft::run([] { pass_through(till); }, {.lock_main_thread = true});
   till.lock();
   return weft::run([] { till.lock(); });
 }
@@ -79,9 +79,7 @@ CRASH_PROGRAM(owner_waits_in_place) {
 CRASH_PROGRAM(owner_after_other_ways_to_lock) {
   weft::runtime::gomaxprocs(1);
   return weft::run([] {
-    weft::wait_group passed;
-    passed.go([] { for_each_lock([](auto& lock) { pass_through(lock); }); });
-    passed.wait();
+    weft::thread([] { for_each_lock([](auto& lock) { pass_through(lock); }); }).join();  // in place
     bool all = till.try_lock();
     all = ledger.lock(weft::context::background()) && all;
     all = timed.try_lock_for(kLong) && all;
