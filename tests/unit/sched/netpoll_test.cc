@@ -68,6 +68,36 @@ TEST_P(Netpoll, TheBackStopLooksWhenAllAreBusy) {
 
 // The only goroutine is in a long call: its thread is awake, and will not look for anything. A plain thread that waits
 // meanwhile is not left to sysmon.
+// Go: TestNetpollWaiters. Whoever has been served, given up or was closed out waits no more.
+TEST_P(Netpoll, NobodyWaitsAfterTraffic) {
+  run([] {
+    for (int i = 0; i < 20; ++i) {
+      weft::wait_group ended;
+      auto [r, w] = weft::io::pipe();
+      auto [silent, other] = weft::io::pipe();
+      ended.go([&, from = &r] {
+        char byte;
+        for (int n = 0; n < 10; ++n) {
+          EXPECT_EQ(from->read_some(weft::mutable_buffer(&byte, 1)), 1u);
+        }
+      });
+      ended.go([&, from = &silent] {
+        char byte;
+        std::error_code ec;
+        from->read_some(weft::mutable_buffer(&byte, 1), ec);
+        EXPECT_TRUE(ec) << "it was closed";
+      });
+      for (int n = 0; n < 10; ++n) {
+        EXPECT_EQ(w.write_some(weft::const_buffer("x", 1)), 1u);
+        weft::gosched();
+      }
+      silent.close();
+      ended.wait();
+      EXPECT_FALSE(weft::rt::io_is_awaited());
+    }
+  });
+}
+
 TEST_P(Netpoll, PlainThreadsDoNotDependOnThoseInCalls) {
   const int event = eventfd(0, EFD_CLOEXEC);
   const std::uint64_t one = 1;
