@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include <weft/boost.h>
@@ -96,5 +97,12 @@ int run_server(const char* address) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return weft::run([&] { return run_server(argc > 1 ? argv[1] : "127.0.0.1:8080"); });
+  return weft::run([&] {
+    try {
+      return run_server(argc > 1 ? argv[1] : "127.0.0.1:8080");
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "beast_server: %s\n", e.what());
+      return 1;
+    }
+  });
 }

@@ -37,13 +37,13 @@ struct arguments {
   http::options http;
 };
 
-[[noreturn]] void usage() {
+[[noreturn]] void usage(bool asked_for = false) {
   std::fputs(
       "usage: file_server [--address HOST:PORT] [--root DIRECTORY] [--connections N] [--grace MS]\n"
       "                   [--idle-timeout MS] [--read-timeout MS] [--write-timeout MS] "
       "[--body-limit BYTES]\n",
-      stderr);
-  std::exit(2);
+      asked_for ? stdout : stderr);
+  std::exit(asked_for ? 0 : 2);
 }
 
 arguments parse_arguments(int argc, char** argv) {
@@ -74,7 +74,7 @@ arguments parse_arguments(int argc, char** argv) {
       usage();
     }
   }
-  if (argc % 2 == 0) usage();
+  if (argc % 2 == 0) usage(std::string_view(argv[argc - 1]) == "--help");
   return a;
 }
 

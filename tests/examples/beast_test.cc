@@ -144,4 +144,14 @@ TEST_F(BeastServer, Serves) {
   });
 }
 
+TEST_F(BeastServer, SaysWhatIsWrong) {
+  weft::run([] {
+    const weft::net::tcp_listener taken = weft::net::listen("127.0.0.1:0");
+    const std::string address = taken.local_endpoint().to_string();
+    const auto r = weft::process::command(BEAST_SERVER, {address}).output();
+    EXPECT_EQ(r.exit_code, 1);
+    EXPECT_EQ(r.err, "beast_server: listen tcp " + address + ": Address already in use\n");
+  });
+}
+
 }  // namespace

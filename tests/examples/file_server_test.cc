@@ -404,6 +404,8 @@ TEST_F(FileServer, SaysWhatIsWrong) {
               "file_server: " + files_.path("nothing") + ": No such file or directory\n");
     EXPECT_EQ(error({"--root"}).exit_code, 2);
     EXPECT_EQ(error({"--grace", "x"}).exit_code, 2);
+    EXPECT_TRUE(error({"--help"}).ok());
+    EXPECT_EQ(error({"--help"}).out.rfind("usage: file_server ", 0), 0u);
     EXPECT_NE(error({"--address", "nonsense"}).err.find("missing port"), std::string::npos);
   });
 }
