@@ -17,13 +17,13 @@ struct kept_pair : lock_pair {
 constexpr std::size_t kPairs = 16384;
 constexpr std::size_t kBuckets = 4096;
 
-constinit kept_pair pairs[kPairs];            // guarded by lockcheck's lock, as all of these
+constinit kept_pair pairs[kPairs]{};            // guarded by lockcheck's lock, as all of these
 constinit std::size_t pair_count = 0;         // ever used
 constinit std::uint16_t free_pairs = 0;       // of these: an index plus 1
-constinit std::uint16_t by_first[kBuckets];   // a pair's index plus 1
-constinit std::uint16_t by_second[kBuckets];  // likewise
+constinit std::uint16_t by_first[kBuckets]{};   // a pair's index plus 1
+constinit std::uint16_t by_second[kBuckets]{};  // likewise
 constinit std::uint32_t rounds = 0;
-constinit std::uint16_t to_visit[kPairs];  // by the search
+constinit std::uint16_t to_visit[kPairs]{};  // by the search
 
 std::uint16_t& bucket_by_first(const void* lock) { return by_first[lock_hash(lock) % kBuckets]; }
 std::uint16_t& bucket_by_second(const void* lock) { return by_second[lock_hash(lock) % kBuckets]; }
