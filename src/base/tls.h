@@ -47,7 +47,7 @@ M* current_m() noexcept;
 void set_current_m(M* mp) noexcept;  // null: also, nobody runs here (below)
 
 // What detail::this_owner() reads: the id of the goroutine that runs here from now on. At every switch, so
-// likewise in assembly.
+// likewise in assembly; and without a word about memory, since only assembly reads it.
 #if defined(__x86_64__) && !defined(WEFT_MODEL)
 [[gnu::always_inline]] inline void set_current_id(const std::uint64_t* id) noexcept {
   void* at;
@@ -55,8 +55,7 @@ void set_current_m(M* mp) noexcept;  // null: also, nobody runs here (below)
       "movq _ZN4weft6detail10current_idE@gottpoff(%%rip), %0\n\t"
       "movq %1, %%fs:(%0)"
       : "=&r"(at)
-      : "r"(id)
-      : "memory");
+      : "r"(id));
 }
 #elif defined(__aarch64__) && !defined(WEFT_MODEL)
 [[gnu::always_inline]] inline void set_current_id(const std::uint64_t* id) noexcept {
@@ -68,8 +67,7 @@ void set_current_m(M* mp) noexcept;  // null: also, nobody runs here (below)
       "mrs %1, tpidr_el0\n\t"
       "str %2, [%0, %1]"
       : "=&r"(at), "=&r"(thread)
-      : "r"(id)
-      : "memory");
+      : "r"(id));
 }
 #else
 void set_current_id(const std::uint64_t* id) noexcept;
