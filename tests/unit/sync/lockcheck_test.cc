@@ -1,9 +1,11 @@
 // sync/lockcheck.h: what its tables of fixed size keep, and what they must not take for something else.
 #include "sync/lockcheck.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <gtest/gtest.h>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -81,9 +83,13 @@ TEST_F(Lockcheck, ObjectsThatAreOnlyMadeDisplaceNoLocks) {
 // Nobody notices that another one is at its address.
 TEST_F(Lockcheck, OfALockThatIsDisplacedNoOrderIsLeft) {
   lock_in_turn(a_, b_);
-  for (const object& o : others_) {
-    lock(o);
-    unlock(o);
+  // In no order: which one has to go goes by turns, and could miss those whom we look at.
+  std::vector<const object*> all;
+  for (const object& o : others_) all.push_back(&o);
+  std::shuffle(all.begin(), all.end(), std::mt19937(1));  // NOLINT: the same each time
+  for (const object* o : all) {
+    lock(*o);
+    unlock(*o);
   }
   detail::note_made(&a_);
   lock_in_turn(b_, a_);
