@@ -11,7 +11,7 @@ constinit const std::uint64_t nobody = 0;
 
 // Initial-exec, as below; named in <weft/detail/owner.h>.
 [[gnu::tls_model("initial-exec"),
-  gnu::used]] constinit thread_local const std::uint64_t* current_id = &nobody;
+  gnu::used]] WEFT_EXPORT constinit thread_local const std::uint64_t* current_id = &nobody;
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
 [[gnu::noinline]] __attribute__((no_sanitize("thread"))) std::uint32_t this_owner() noexcept {

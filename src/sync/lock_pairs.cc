@@ -18,8 +18,8 @@ constexpr std::size_t kPairs = 16384;
 constexpr std::size_t kBuckets = 4096;
 
 constinit kept_pair pairs[kPairs]{};            // guarded by lockcheck's lock, as all of these
-constinit std::size_t pair_count = 0;         // ever used
-constinit std::uint16_t free_pairs = 0;       // of these: an index plus 1
+constinit std::size_t pair_count = 0;           // ever used
+constinit std::uint16_t free_pairs = 0;         // of these: an index plus 1
 constinit std::uint16_t by_first[kBuckets]{};   // a pair's index plus 1
 constinit std::uint16_t by_second[kBuckets]{};  // likewise
 constinit std::uint32_t rounds = 0;

@@ -12,9 +12,8 @@
 
 namespace weft::detail {
 
-// Of the goroutine that runs on this thread, or of nobody; set by whoever switches. beside tls.h: lock() is inline
-extern WEFT_EXPORT constinit thread_local const std::uint64_t* current_id;
-
+// What is read is weft::detail::current_id, a thread-local of src/base/tls.cc: the id of the goroutine that runs on this
+// thread, or of nobody; set by whoever switches.
 #if defined(__x86_64__)
 [[gnu::always_inline]] inline std::uint32_t this_owner() noexcept {
   std::uint64_t id;
