@@ -143,11 +143,20 @@ class recursive {
   [[nodiscard]] bool lock(const context& ctx) {
     return lock_by([&ctx](Mutex& m) { return m.lock(ctx); });
   }
-  bool try_lock() {
-    return lock_by([](Mutex& m) { return m.try_lock(); });
+  // False also where lock() would throw: it is locked too many times over.
+  bool try_lock() noexcept {
+    const std::uint64_t me = this_thread_id();
+    if (is_mine(me)) {
+      return deeper();
+    }
+    if (!mutex_.try_lock()) {
+      return false;
+    }
+    begin(me);
+    return true;
   }
   void unlock() {
-    // order: relaxed, as again(); to whom it does not belong, it does not matter whose it is
+    // order: relaxed, as is_mine(); to whom it does not belong, it does not matter whose it is
     const std::uint64_t owner = __atomic_load_n(&owner_, __ATOMIC_RELAXED);
     if (owner != this_thread_id()) [[unlikely]] {
       not_the_owner(owner != 0);
@@ -175,13 +184,22 @@ class recursive {
   }
 
  private:
-  bool again(std::uint64_t me) {
+  bool is_mine(std::uint64_t me) const noexcept {
     // order: relaxed, only the owner finds his own id here
-    if (__atomic_load_n(&owner_, __ATOMIC_RELAXED) != me) {
+    return __atomic_load_n(&owner_, __ATOMIC_RELAXED) == me;
+  }
+  bool deeper() noexcept {
+    if (depth_ == UINT32_MAX) {
       return false;
     }
-    if (++depth_ == 0) {
-      --depth_;
+    ++depth_;
+    return true;
+  }
+  bool again(std::uint64_t me) {
+    if (!is_mine(me)) {
+      return false;
+    }
+    if (!deeper()) {
       throw_too_recursive();
     }
     return true;

@@ -120,7 +120,11 @@ void expect_full_at_the_end() {
   std::memcpy(&one, depth, sizeof one);
   ASSERT_EQ(one, 1u);
   const std::uint32_t most = UINT32_MAX;
-  std::memcpy(depth, &most, sizeof most);
+  const std::uint32_t all_but_one = most - 1;
+  std::memcpy(depth, &all_but_one, sizeof all_but_one);
+  EXPECT_TRUE(m.try_lock()) << "the last one";
+  EXPECT_FALSE(m.try_lock());
+  static_assert(noexcept(m.try_lock()));
   try {
     m.lock();
     ADD_FAILURE() << "more than can be counted";
