@@ -94,11 +94,12 @@ const mistake kMistakes[] = {
      {kCheck},
      2,
      {waits("sync.WaitGroup.Wait of 0x[0-9a-f]+ \\(made by mistake_group_on_the_heap.*"
-            "/mistakes.cc:[0-9]+\\), for")}},
+            "/mistakes.cc:[0-9]+( \\+0x[0-9a-f]+)?\\), for")}},
     {"mistake_condition_on_the_heap",
      {kCheck},
      2,
-     {waits("sync.Cond.Wait of 0x[0-9a-f]+ \\(made by .*queue.*/mistakes.cc:[0-9]+\\), for")}},
+     {waits("sync.Cond.Wait of 0x[0-9a-f]+ \\(made by .*queue.*/mistakes.cc:[0-9]+( "
+            "\\+0x[0-9a-f]+)?\\), for")}},
     {"mistake_latch_on_the_heap",
      {kCheck},
      2,
