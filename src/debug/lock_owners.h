@@ -7,8 +7,8 @@
 // There may be a million goroutines, and as many who wait. So a report looks for all owners at once, in two
 // passes over the goroutines: which ids are wanted, and who has them. Who is not found has ended.
 //
-// The notes are of the moment. While a program runs, one who is between locking and noting it is not seen yet;
-// in a deadlock, where everybody waits, nobody is.
+// The notes are of the moment. While a program runs, somebody may be between locking and noting it: then the last owner
+// is named instead, and a cycle through it may be one that never was. In a deadlock, where everybody waits, nobody is there.
 #pragma once
 
 #include <cstddef>

@@ -234,7 +234,7 @@ const remembered* recall(std::uintptr_t pc, const known_image* image) {
     const remembered& e = entry_for(pc, probe);
     // order: SC2 acquire; pairs with the release that published the answer
     if (e.key.load(WEFT_ORDER(SC2, acquire)) != pc) continue;
-    if (image != nullptr ? e.image == image : is_intact(*e.image)) return &e;
+    if (e.image == image || (image == nullptr && is_intact(*e.image))) return &e;
   }
   return nullptr;
 }

@@ -271,6 +271,14 @@ class capture {
           }
           over_.close();
         }) {}
+  ~capture() {
+    if (reads_.joinable()) {  // something else has failed
+      let_no_more_come();
+      reads_.join();
+    }
+  }
+  capture(const capture&) = delete;
+  capture& operator=(const capture&) = delete;
 
   // False: the context was cancelled first.
   bool over_before(const context& ctx) {
@@ -280,7 +288,7 @@ class capture {
   // Nothing more, but for what the pipe has.
   void halt() {
     std::error_code ignored;
-    from_.set_read_deadline(clock::now(), ignored);
+    let_no_more_come();
     over_.recv();
     from_.set_read_deadline(clock::time_point::max(), ignored);
     int left = 0;
@@ -298,6 +306,14 @@ class capture {
   }
 
  private:
+  void let_no_more_come() noexcept {
+    std::error_code failed;
+    from_.set_read_deadline(clock::now(), failed);
+    if (failed) {
+      from_.close(failed);
+    }
+  }
+
   io::pipe_reader& from_;
   std::string all_;
   std::error_code error_;

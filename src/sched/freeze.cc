@@ -201,7 +201,9 @@ bool had_its_turn(const straggler& s, long long began, std::int64_t share) {
 
 bool exiting_thread_is_stuck() {
   const long long before = task_cpu_time(exiting_tid);
-  sleep_open(kLook);
+  timespec pause{0, kLook};
+  nanosleep(&pause,
+            nullptr);  // with all signals masked: a handler might exit, and nobody would guard
   const char state = task_state(exiting_tid);
   return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
 }
@@ -249,11 +251,8 @@ void wait_until_frozen(std::uint32_t asked) {
 bool guardian_is_there() {
   // order: FZ1 release: it knows whom it guards; pairs with guard_exit_if_asked()
   guardian.store(kAsked, WEFT_ORDER(FZ1, release));
-  if (is_sysmon()) {
-    rouse_spawner();
-  } else {
-    wake_sysmon();
-  }
+  rouse_spawner();  // one of them comes: the other may be in a handler, or wait for libc
+  wake_sysmon();
   const std::int64_t until = nanotime() + kGuardianComes;
   // order: relaxed, as above
   while (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kGuards) {

@@ -51,6 +51,7 @@ void* spawn_for_others(void*) {
     while (M* mp = next_request()) {
       create_m_thread(mp);
     }
+    guard_exit_if_asked();  // while it was at that nobody could rouse it
   }
 }
 

@@ -23,6 +23,7 @@
 #include "sched/park.h"
 #include "sched/pauses.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
@@ -330,8 +331,8 @@ void stand_aside() {
     if (own != nullptr && !stopper) {
       hand_off_p(release_p(here.mp, p_status::idle));  // arrives at the gate, if that is closed yet
     }
-    if (here.mp == nullptr) {
-      sched.foreign.falls_asleep();  // it will wake nobody any more
+    if (here.mp == nullptr && !is_sysmon()) {  // who is counted among the system's threads
+      sched.foreign.falls_asleep();            // it will wake nobody any more
     }
   }
   note never;

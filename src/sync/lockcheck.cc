@@ -113,7 +113,10 @@ void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
     found = i;
     if (held[i].owner == who) break;
   }
-  if (found == held_count) return;
+  if (found == held_count) {
+    unheld_readers -= mode == lock_mode::shared && unheld_readers > 0 ? 1 : 0;
+    return;
+  }
   if (held[found].owner != who && mode == lock_mode::queued) return;
   if (held[found].owner != who && mode == lock_mode::shared && unheld_readers > 0) {
     --unheld_readers;

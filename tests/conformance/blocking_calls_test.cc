@@ -233,7 +233,8 @@ TEST_P(BlockingCalls, Getaddrinfo) {
         addrinfo hints{};
         hints.ai_family = AF_INET;
         hints.ai_socktype = SOCK_STREAM;
-        EXPECT_EQ(getaddrinfo("nobody.invalid.", "80", &hints, &found), EAI_NONAME);
+        const int error = getaddrinfo("nobody.invalid.", "80", &hints, &found);
+        EXPECT_TRUE(error == EAI_NONAME || server.asked() == 0) << error;
       },
       [&] { server.speak(); });
   if (server.asked() == 0) GTEST_SKIP() << "this machine asks no name servers (nsswitch.conf)";
@@ -355,7 +356,7 @@ TEST_P(BlockingCalls, OthersStallBriefly) {
         ++rounds;
         all_go_on();
         all_are_in_calls();
-        brief += test_clock::now() - before < 20ms ? 1 : 0;
+        brief += test_clock::now() - before < 20ms * weft::test::slowness() ? 1 : 0;
       }
       return brief > kRow / 2;
     })) << brief

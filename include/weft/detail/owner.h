@@ -18,9 +18,10 @@ namespace weft::detail {
 [[gnu::always_inline]] inline std::uint32_t this_owner() noexcept {
   std::uint64_t id;
   asm volatile(
-      "movq _ZN4weft6detail10current_idE@gottpoff(%%rip), %0\n\t"
-      "movq %%fs:(%0), %0\n\t"
-      "movl (%0), %k0"
+      "{movq _ZN4weft6detail10current_idE@gottpoff(%%rip), %0|"
+      "mov %0, QWORD PTR _ZN4weft6detail10current_idE@gottpoff[rip]}\n\t"
+      "{movq %%fs:(%0), %0|mov %0, QWORD PTR fs:[%0]}\n\t"
+      "{movl (%0), %k0|mov %k0, DWORD PTR [%0]}"  // also for programs that are compiled with -masm=intel
       : "=r"(id));
   return static_cast<std::uint32_t>(id);
 }

@@ -96,6 +96,7 @@ TEST_F(NoDescriptorsYet, ForSignals) {
   weft::run([&] {
     EXPECT_NE(std::error_code(), std::errc::too_many_files_open);  // as above
     const weft::chan<int> c(1);
+    EXPECT_THROW(weft::signal::notify(c, {SIGKILL}), std::system_error);  // likewise, at exceptions
     rlimit old{};
     getrlimit(RLIMIT_NOFILE, &old);
     rlimit few = old;

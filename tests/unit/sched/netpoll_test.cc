@@ -66,8 +66,6 @@ TEST_P(Netpoll, TheBackStopLooksWhenAllAreBusy) {
   ::close(event);
 }
 
-// The only goroutine is in a long call: its thread is awake, and will not look for anything. A plain thread that waits
-// meanwhile is not left to sysmon.
 // Go: TestNetpollWaiters. Whoever has been served, given up or was closed out waits no more.
 TEST_P(Netpoll, NobodyWaitsAfterTraffic) {
   run([] {
@@ -98,6 +96,8 @@ TEST_P(Netpoll, NobodyWaitsAfterTraffic) {
   });
 }
 
+// The only goroutine is in a long call: its thread is awake, and will not look for anything. A plain thread that waits
+// meanwhile is not left to sysmon.
 TEST_P(Netpoll, PlainThreadsDoNotDependOnThoseInCalls) {
   const int event = eventfd(0, EFD_CLOEXEC);
   const std::uint64_t one = 1;

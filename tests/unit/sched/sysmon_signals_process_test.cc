@@ -67,13 +67,15 @@ void block(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, nullp
 
 // The calling goroutine and more and more others lock their threads and block the signals there, until only sysmon is
 // left for them.
-bool leave_to_sysmon(const sigset_t& signals) {
+// (SIGUSR1 alone does not tell: whoever is still in its handler blocks it.)
+bool leave_to_sysmon(const sigset_t& signals, int also) {
   static weft::chan<int> never;
   weft::runtime::lock_os_thread();
   block(signals);
   for (;;) {
     if (!send(SIGUSR1)) return false;
-    if (sysmon_tid != 0 && !ms_are_on_their_way() && !others_take(SIGUSR1)) return true;
+    if (sysmon_tid != 0 && !ms_are_on_their_way() && !others_take(SIGUSR1) && !others_take(also))
+      return true;
     weft::chan<int> blocked;
     weft::go([&] {
       weft::runtime::lock_os_thread();
@@ -102,7 +104,7 @@ sigset_t blocked_by_main(int also) {
 template <class F>
 int with_sysmon_alone(int also, F f) {
   const sigset_t signals = blocked_by_main(also);
-  return weft::run([&] { return leave_to_sysmon(signals) ? f() : 1; });
+  return weft::run([&] { return leave_to_sysmon(signals, also) ? f() : 1; });
 }
 
 // Again and again, beside one who computes.
@@ -122,7 +124,7 @@ WEFT_CHILD(takes_asleep) {
   const sigset_t signals = blocked_by_main(SIGUSR2);
   std::thread([=] {
     weft::run([&] {
-      alone = leave_to_sysmon(signals);
+      alone = leave_to_sysmon(signals, SIGUSR2);
       weft::chan<int>().recv();
     });
   }).detach();
