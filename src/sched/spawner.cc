@@ -61,6 +61,7 @@ bool is_special(const M* mp) { return mp == nullptr || mp->lent || mp->locked_by
 }  // namespace
 
 void rouse_spawner() {
+  const inside here;
   const scoped_lock held(sched.lock);
   rouse_locked();
 }

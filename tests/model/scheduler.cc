@@ -104,7 +104,8 @@ void block(waiter& w, commit_fn commit, void* arg, void*, wait_reason) {
 
 // Nobody is frozen or robbed unless a scenario does it.
 constinit long_sleep sysmon_rest;
-bool may_create_threads() { return model::engine::get().current() != model::sysmon_thread; }
+bool is_sysmon() noexcept { return model::engine::get().current() == model::sysmon_thread; }
+bool may_create_threads() { return !is_sysmon(); }
 // As the real one, but for the thread in between.
 void request_spare_ms_locked(std::int32_t n) {
   for (std::int32_t missing = n - sched.idle_m_count - sched.spares_coming; missing > 0;
