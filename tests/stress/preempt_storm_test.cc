@@ -29,6 +29,7 @@
 #include "support/child.h"
 #include "support/fixture.h"
 #include "support/preemptions.h"
+#include "support/thread_state.h"
 
 namespace {
 
@@ -95,8 +96,8 @@ place interrupted_place() {
   return kElsewhere;
 }
 
-// Around the runtime's: it sleeps in there if it freezes the goroutine.
-void count_frozen(int signal, siginfo_t* info, void* context) {
+// Around the runtime's: it sleeps in there if it freezes the goroutine. errno is the thread's.
+WEFT_TEST_OF_THE_THREAD void count_frozen(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   const place here = interrupted_place();
   const long before = sleeps_of_this_thread();
