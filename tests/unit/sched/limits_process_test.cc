@@ -157,7 +157,9 @@ WEFT_CHILD(becomes_another) {
     const weft::test::crowd others;
     for (int i = 0; i < 4; ++i) {
       weft::go([] {
-        for (;;) asm volatile("");
+        static std::atomic<bool> over{false};  // read: a loop that TSan lets interrupt
+        while (!over.load(std::memory_order_relaxed)) {
+        }
       });
     }
     compute_and_be_preempted(5);
