@@ -81,7 +81,7 @@ function(weft_test name)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND name MATCHES "${weft_gcc_only}")
     return()
   endif()
-  cmake_parse_arguments(arg "SERIAL;QUICK;LONG;SUPPORT" "TIMEOUT" "LABELS;SOURCES;DEFINITIONS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;QUICK;LONG;SUPPORT" "PROCESSORS;TIMEOUT" "LABELS;SOURCES;DEFINITIONS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   weft_compile_as_test(${name})
   target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
@@ -104,6 +104,9 @@ function(weft_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
   math(EXPR timeout "${arg_TIMEOUT} * ${WEFT_TEST_TIMEOUT_SCALE}")
   set(parts 1)
   if("${WEFT_TEST_PARTS}" MATCHES "(^|;)${name}=([0-9]+)")
@@ -122,6 +125,7 @@ function(weft_test name)
       LABELS "${arg_LABELS}"
       TIMEOUT ${timeout}
       RUN_SERIAL ${arg_SERIAL}
+      PROCESSORS ${arg_PROCESSORS}
       ENVIRONMENT "${environment}")
     if(parts GREATER 1)
       set_tests_properties(${entry} PROPERTIES COST 50)  # early: they are long
