@@ -54,6 +54,7 @@ constexpr std::int64_t kPatience = 50'000'000;            // ns until a straggle
 constexpr std::int64_t kLongestPatience = 2'000'000'000;  // … if it gets no processor
 constexpr std::int64_t kLook = 2'000'000;                 // ns between the guardian's looks
 constexpr std::int64_t kLongestShare = 32'000'000;
+constexpr std::int64_t kLeastShare = 200'000;  // more than it takes to leave a handler
 constexpr std::int64_t kGuardianComes = 1'000'000'000;
 
 constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
@@ -208,15 +209,16 @@ bool exiting_thread_is_stuck() {
   return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
 }
 
-// True: the exiting thread has moved meanwhile.
+// True: the exiting thread has moved meanwhile. That ends the turn, but not before it has begun: the exiting thread may be one
+// that naps, and moves by itself before a busy machine has given the chosen one a processor.
 bool let_go(straggler& chosen, std::int64_t share) {
   const long long began = task_cpu_time(chosen.tid);
   // order: relaxed, the word alone decides
   released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
   futex_wake(released, kMaxStragglers);
   bool stuck = true;
-  while (!had_its_turn(chosen, began, share) && stuck) {
-    stuck = exiting_thread_is_stuck();
+  while (!had_its_turn(chosen, began, stuck ? share : kLeastShare)) {
+    stuck = exiting_thread_is_stuck() && stuck;
   }
   released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
   send_freeze(chosen);

@@ -276,6 +276,19 @@ WEFT_CHILD(static_yields_on_a_goroutine) {
       {.max_procs = weft::runtime::gomaxprocs() + 1});
 }
 
+// … also if each of its yields lasts, since there are more threads than processors.
+WEFT_CHILD(static_yields_on_a_busy_machine) {
+  for (int i = 0; i < 4 * weft::runtime::num_cpu(); ++i) {
+    std::thread([] {
+      static std::atomic<int> never{0};
+      while (never == 0) {
+      }
+    }).detach();
+  }
+  yield_for_a_goroutine();
+  return 20;
+}
+
 class Exit : public weft::test::children_over_procs {};
 
 TEST_P(Exit, MainReturns) {
@@ -325,6 +338,7 @@ TEST_P(Exit, AStaticThatWaitsForAThread) {
 TEST_P(Exit, AStaticThatYields) {
   expect("static_yields_for_a_goroutine", 18, "seen\n");
   expect("static_yields_on_a_goroutine", 19, "seen\n");
+  expect("static_yields_on_a_busy_machine", 20, "seen\n");
 }
 
 WEFT_OVER_PROCS(Exit);
