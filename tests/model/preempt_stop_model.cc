@@ -1,0 +1,156 @@
+// Exhaustive models of goroutines that lose their P (preempt_model.cc) while somebody stops the world. The stop comes about,
+// nobody computes meanwhile, and everybody goes on afterwards.
+#include <gtest/gtest.h>
+
+#include "model/preempted.h"
+#include "model/protocol.h"
+#include "sched/world.h"
+
+namespace weft::model {
+namespace {
+
+using namespace preempt;  // NOLINT: its whole vocabulary
+
+void stopper(world& w, state* s, const char* text) {
+  w.thread(text, [s] {
+    rt::stop_world();
+    s->stopped = s->has_stopped = true;
+    engine::get().point();
+    s->stopped = false;
+    rt::start_world_with(rt::sched.proc_count());
+    s->over = true;
+  });
+}
+// … or has been.
+bool gate_is_closed(const void* s) {
+  return rt::sched.gate.closed() || static_cast<const state*>(s)->has_stopped;
+}
+
+// A goroutine that computes, and says so: not while the world is stopped, unless its P was taken.
+job* watched_hog(world& w, state* s, const char* text) {
+  job* j = s->add(w, text);
+  j->steps = {[s] {
+    user_code([s] {
+      s->computes[0] = true;
+      s->call();
+      compute(s->over);
+      check(!s->stopped, "a goroutine computes in a stopped world");
+      s->call();
+    });
+  }};
+  return j;
+}
+
+// sysmon asks those who compute, once the stop has been requested.
+void stop_and_ask(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->runs(0, 0, watched_hog(w, s, "h"));
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  stopper(w, s, "S");
+  s->sysmon(w, [=] {
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask_once(0);  // once is enough
+  });
+  s->all_run(w, 1);
+}
+
+// One is frozen, and is about to be let go, when the world stops.
+void stop_and_thaw(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* ran = w.make<bool>(false);
+  s->runs_alone(w, watched_hog(w, s, "h"));
+  job* other = s->plain(w, "a", *ran);
+  s->sysmon(w, [=] {
+    state::comes(other);
+    s->ask_once(0);
+    // … and again for the stop, if it runs by then.
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask(0, s->has_stopped);
+  });
+  stopper(w, s, "S");
+  s->all_run(w, 1);
+}
+
+void stop_and_rob(world& w) {
+  auto* s = w.make<state>(w, 1, 4);
+  job* h = s->add(w, "h");
+  h->steps = {[s] {
+    user_code([s] {
+      s->computes[0] = true;
+      state::wait_for(s->over);  // it blocks: nobody's business in a stopped world
+      s->call();
+    });
+  }};
+  s->runs(0, 0, h);
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->sysmon(w, [=] {
+    for (int i = 0; i < 2 && !rt::rob(s->p(0), s->m(0), 1, 1, either()) && !s->has_stopped; ++i) {
+    }
+  });
+  stopper(w, s, "S");
+  s->all_run(w, 1);
+}
+
+// … while somebody else is frozen, who would have got that P.
+void stop_and_rob_for_the_frozen(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* freed = w.make<bool>(false);
+  s->runs_alone(w, watched_hog(w, s, "h"));
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    user_code([=] {
+      s->computes[1] = true;
+      state::wait_for(*freed);
+      s->call();
+    });
+  }};
+  s->sysmon(w, [=] {
+    state::comes(b);
+    s->ask_once(0);
+    state::wait_for(s->computes[1]);
+    rt::rob(s->p(0), s->m(1), 1, 0, either());  // no load is old here
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask(0, s->has_stopped);
+    *freed = true;
+  });
+  w.thread("S", [=] {
+    state::wait_for(s->computes[1]);
+    rt::stop_world();
+    s->stopped = s->has_stopped = true;
+    engine::get().point();
+    s->stopped = false;
+    rt::start_world_with(1);
+    s->over = true;
+  });
+  s->all_run(w, 1);
+}
+
+void stop_and_block(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->runs(0, 0, blocking_job(w, s, "b"));
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  stopper(w, s, "S");
+  s->all_run(w, 1);
+}
+
+const protocol kStop{
+    "stop",
+    {"sched/preempt.cc", "sched/idle.cc", "gmp/stop_gate.h"},
+    {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early"},
+    {
+        {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
+        {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
+        {"robs", {.preemptions = 2, .old_loads = 1}, stop_and_rob},
+        {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
+        {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
+    },
+};
+const enrol_protocol kEnrolledStop(kStop);
+
+TEST(Model, PreemptStop) { expect_all_mutants_caught(kStop); }
+
+}  // namespace
+}  // namespace weft::model
