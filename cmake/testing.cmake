@@ -133,6 +133,17 @@ function(weft_test name)
   endforeach()
 endfunction()
 
+# weft_long_form(NAME TIMEOUT ENVIRONMENT...): that test once more, as NAME.full, with limits for which a commit has no time.
+function(weft_long_form name seconds)
+  if(NOT TARGET ${name})
+    return()
+  endif()
+  math(EXPR timeout "${seconds} * ${WEFT_TEST_TIMEOUT_SCALE}")
+  add_test(NAME ${name}.full COMMAND ${name})
+  set_tests_properties(${name}.full PROPERTIES LABELS long TIMEOUT ${timeout} RUN_SERIAL ON
+    ENVIRONMENT "${weft_test_environment};${ARGN}")
+endfunction()
+
 function(weft_tests label)
   cmake_parse_arguments(arg "" "" "FILES" ${ARGN})
   foreach(file IN LISTS arg_FILES)
