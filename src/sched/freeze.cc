@@ -8,6 +8,8 @@
 // in a handler of the program's, the spawner is: it is there, too. To everybody else they look like threads that the kernel
 // has descheduled.
 //
+// The words by which they agree are in freeze_core.h, which a model compiles, too. What they do:
+//
 //   exiting thread                         straggler              guardian
 //   1. guardian
 //   2. signal to every straggler     ──►   handler: frozen
@@ -38,9 +40,9 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
-#include "base/futex.h"
 #include "os/clock.h"
 #include "os/process.h"
+#include "sched/freeze_core.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "sched/spawner.h"
@@ -57,51 +59,10 @@ constexpr std::int64_t kLongestShare = 32'000'000;
 constexpr std::int64_t kLeastShare = 200'000;  // more than it takes to leave a handler
 constexpr std::int64_t kGuardianComes = 1'000'000'000;
 
-constinit atomic<std::uint32_t> released{0};  // tid of the one that may go on
-// Constant once the guardian runs. Beyond the bound they run.
+// Beyond the bound they run.
 constexpr std::uint32_t kMaxStragglers = 4096;
-constinit int exiting_tid = 0;
-struct straggler {
-  int tid = 0;
-  long long cpu_time = 0;           // it had used when it was listed
-  atomic<std::uint32_t> wanted{0};  // asked to freeze, and has not yet
-  atomic<std::uint32_t> frozen{0};  // in its handler
-
-  bool is_frozen() const {
-    return frozen.load(WEFT_ORDER(FZ0, relaxed)) != 0;  // order: relaxed, a flag to wait for
-  }
-};
-constinit straggler stragglers[kMaxStragglers];
-constinit atomic<std::uint32_t> straggler_total{0};
-
-// For handlers and the guardian.
-std::uint32_t straggler_count() {
-  // order: FZ1 acquire: sees whom they are; pairs with add_straggler()
-  return straggler_total.load(WEFT_ORDER(FZ1, acquire));
-}
-constexpr std::uint32_t kAsked = 1, kGuards = 2;
-constinit atomic<std::uint32_t> guardian{0};
-
-std::uint32_t frozen_now() {
-  std::uint32_t n = 0;
-  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
-    n += stragglers[i].is_frozen() ? 1 : 0;
-  }
-  return n;
-}
-
-// This thread's entry, if it is to freeze. Once per request.
-straggler* take_request(std::uint32_t self) {
-  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
-    straggler& s = stragglers[i];
-    // order: relaxed, the word alone decides
-    if (static_cast<std::uint32_t>(s.tid) == self &&
-        s.wanted.exchange(0, WEFT_ORDER(FZ0, relaxed)) != 0) {
-      return &s;
-    }
-  }
-  return nullptr;
-}
+constinit freeze_core<kMaxStragglers> freezing;
+constinit long long cpu_time_when_listed[kMaxStragglers];
 
 }  // namespace
 
@@ -111,50 +72,32 @@ bool somebody_is_outside() {
   return sched.robbed_ms != nullptr || sched.frozen_ms > 0;
 }
 
-bool freezing_for_exit() { return straggler_count() != 0; }
+bool freezing_for_exit() { return freezing.count() != 0; }
 
 bool freeze_for_exit() {
   if (!freezing_for_exit()) {
     return false;
   }
-  const auto self = static_cast<std::uint32_t>(gettid());
-  straggler* me = take_request(self);
-  if (me == nullptr || crashing()) {
-    return me != nullptr;
+  const int self = gettid();
+  const std::uint32_t me = freezing.take_request(self);
+  if (me == freezing.kNobody) {
+    return false;
   }
-  me->frozen.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
-  for (;;) {
-    // order: relaxed; nothing is handed over, the word alone decides
-    const std::uint32_t now = released.load(WEFT_ORDER(FZ0, relaxed));
-    if (now == self) {
-      break;
-    }
-    futex_wait(released, now);
+  if (!crashing()) {
+    freezing.hold(me, self);
   }
-  me->frozen.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, a flag
   return true;
 }
 
 namespace {
 
-// False: the thread is gone.
-bool send_freeze(straggler& to) {
-  to.wanted.store(1, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, the signal comes later
-  return send_runtime_signal(to.tid);
-}
-
 void add_straggler(int tid, bool asked) {
-  const std::uint32_t n = straggler_count();
-  stragglers[n].tid = tid;
-  stragglers[n].cpu_time = task_cpu_time(tid);
-  // order: relaxed, published with the rest
-  stragglers[n].wanted.store(asked ? 1 : 0, WEFT_ORDER(FZ0, relaxed));
-  // order: FZ1 release publishes the entry; pairs with straggler_count()
-  straggler_total.store(n + 1, WEFT_ORDER(FZ1, release));
+  cpu_time_when_listed[freezing.count()] = task_cpu_time(tid);
+  freezing.list(tid, asked);
 }
 
 void list_straggler(int tid) {
-  if (tid != 0 && tid != exiting_tid && straggler_count() < kMaxStragglers) {
+  if (tid != 0 && tid != gettid() && freezing.count() < kMaxStragglers) {
     add_straggler(tid, false);
   }
 }
@@ -163,7 +106,7 @@ void list_straggler(int tid) {
 // and wait here instead, where the guardian can let them go.
 void take_frozen_over() WEFT_REQUIRES(sched.lock) {
   for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
-    if (!mp->frozen_outside || straggler_count() == kMaxStragglers) {
+    if (!mp->frozen_outside || freezing.count() == kMaxStragglers) {
       continue;
     }
     add_straggler(mp->tid, true);
@@ -186,52 +129,52 @@ std::uint32_t list_stragglers() {
     const int tid = sched.p(i)->thread.load(WEFT_ORDER(PT0, relaxed));
     list_straggler(tid);
   }
-  const std::uint32_t to_signal = straggler_count();
+  const std::uint32_t to_signal = freezing.count();
   take_frozen_over();
   return to_signal;
 }
 
 // It has used its share, or waits for somebody else.
-bool had_its_turn(const straggler& s, long long began, std::int64_t share) {
-  if (s.is_frozen()) {
+bool had_its_turn(std::uint32_t i, long long began, std::int64_t share) {
+  if (freezing.frozen(i)) {
     return false;
   }
-  const char state = task_state(s.tid);
-  return task_cpu_time(s.tid) - began >= share || state == 'S' || state == 'D' || state == 0;
+  const int tid = freezing.tid(i);
+  const char state = task_state(tid);
+  return task_cpu_time(tid) - began >= share || state == 'S' || state == 'D' || state == 0;
 }
 
 bool exiting_thread_is_stuck() {
-  const long long before = task_cpu_time(exiting_tid);
+  const int tid = freezing.exiting();
+  const long long before = task_cpu_time(tid);
   timespec pause{0, kLook};
   nanosleep(&pause,
             nullptr);  // with all signals masked: a handler might exit, and nobody would guard
-  const char state = task_state(exiting_tid);
-  return (state == 'S' || state == 'D') && task_cpu_time(exiting_tid) == before;
+  const char state = task_state(tid);
+  return (state == 'S' || state == 'D') && task_cpu_time(tid) == before;
 }
 
-// True: the exiting thread has moved meanwhile. That ends the turn, but not before it has begun: the exiting thread may be one
-// that naps, and moves by itself before a busy machine has given the chosen one a processor.
-bool let_go(straggler& chosen, std::int64_t share) {
-  const long long began = task_cpu_time(chosen.tid);
-  // order: relaxed, the word alone decides
-  released.store(static_cast<std::uint32_t>(chosen.tid), WEFT_ORDER(FZ0, relaxed));
-  futex_wake(released, kMaxStragglers);
+// A turn of straggler i. True: the exiting thread has moved meanwhile. That ends the turn, but not before it has begun: the
+// exiting thread may be one that naps, and moves by itself before a busy machine has given this one a processor.
+bool give_turn(std::uint32_t i, std::int64_t share) {
+  const long long began = task_cpu_time(freezing.tid(i));
+  freezing.let_go(i);
   bool stuck = true;
-  while (!had_its_turn(chosen, began, stuck ? share : kLeastShare)) {
+  while (!had_its_turn(i, began, stuck ? share : kLeastShare)) {
     stuck = exiting_thread_is_stuck() && stuck;
   }
-  released.store(0, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as above
-  send_freeze(chosen);
+  freezing.stop_again(i);
+  send_runtime_signal(freezing.tid(i));
   return !stuck;
 }
 
 // Somebody would freeze if the machine let it: it does not keep the signal back, and has not had a processor for long.
 // (Whether it wants one now says nothing: it may wait for a page, or, emulated, for the emulator.)
 bool somebody_lacks_time() {
-  for (std::uint32_t i = 0; i < straggler_count(); ++i) {
-    const straggler& s = stragglers[i];
-    if (!s.is_frozen() && task_state(s.tid) != 0 && !task_blocks(s.tid, runtime_signal()) &&
-        task_cpu_time(s.tid) - s.cpu_time < kPatience) {
+  for (std::uint32_t i = 0; i < freezing.count(); ++i) {
+    const int tid = freezing.tid(i);
+    if (!freezing.frozen(i) && task_state(tid) != 0 && !task_blocks(tid, runtime_signal()) &&
+        task_cpu_time(tid) - cpu_time_when_listed[i] < kPatience) {
       return true;
     }
   }
@@ -240,7 +183,7 @@ bool somebody_lacks_time() {
 
 void wait_until_frozen(std::uint32_t asked) {
   const std::int64_t began = nanotime();
-  while (frozen_now() < asked && !crashing()) {
+  while (freezing.frozen_count() < asked && !crashing()) {
     const std::int64_t waited = nanotime() - began;
     if (waited >= kPatience && (waited >= kLongestPatience || !somebody_lacks_time())) {
       return;
@@ -251,13 +194,11 @@ void wait_until_frozen(std::uint32_t asked) {
 
 // Waits until sysmon, or who stands in for it, has come to guard_exit_if_asked(). False: it does not.
 bool guardian_is_there() {
-  // order: FZ1 release: it knows whom it guards; pairs with guard_exit_if_asked()
-  guardian.store(kAsked, WEFT_ORDER(FZ1, release));
+  freezing.call_guardian(gettid());
   rouse_spawner();  // one of them comes: the other may be in a handler, or wait for libc
   wake_sysmon();
   const std::int64_t until = nanotime() + kGuardianComes;
-  // order: relaxed, as above
-  while (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kGuards) {
+  while (!freezing.guarded()) {
     if (nanotime() > until) {
       return false;
     }
@@ -275,12 +216,12 @@ bool guardian_is_there() {
     if (!exiting_thread_is_stuck()) {
       continue;
     }
-    const bool again = ++turn % 2 == 0 && helpful < straggler_count();
-    const std::uint32_t i = again ? helpful : next++ % straggler_count();
-    if (let_go(stragglers[i], share)) {
+    const bool again = ++turn % 2 == 0 && helpful < freezing.count();
+    const std::uint32_t i = again ? helpful : next++ % freezing.count();
+    if (give_turn(i, share)) {
       helpful = i;
       share = kLook;
-    } else if (next % straggler_count() == 0 && share < kLongestShare) {
+    } else if (next % freezing.count() == 0 && share < kLongestShare) {
       share *= 2;
     }
   }
@@ -289,30 +230,23 @@ bool guardian_is_there() {
 }  // namespace
 
 void guard_exit_if_asked() {
-  // order: relaxed, a look; who is asked looks again
-  if (guardian.load(WEFT_ORDER(FZ0, relaxed)) != kAsked) {
-    return;
-  }
-  std::uint32_t asked = kAsked;
-  // order: FZ1 acquire, pairs with guardian_is_there(); one of the two who may be it
-  if (guardian.compare_exchange_strong(asked, kGuards, WEFT_ORDER(FZ1, acquire),
-                                       WEFT_ORDER(FZ0, relaxed))) {
+  if (freezing.take_guard()) {
     guard_exit();
   }
 }
 
 void freeze_stragglers() {
-  exiting_tid = gettid();
   const std::uint32_t to_signal = list_stragglers();
   // The guardian first. Without one a lock held by a frozen goroutine would hang the exit; then rather let
   // them run.
-  if (straggler_count() == 0 || !guardian_is_there()) {
+  if (freezing.count() == 0 || !guardian_is_there()) {
     return;
   }
   spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
-  std::uint32_t asked = straggler_count() - to_signal;
+  std::uint32_t asked = freezing.count() - to_signal;
   for (std::uint32_t i = 0; i < to_signal; ++i) {
-    asked += send_freeze(stragglers[i]) ? 1 : 0;
+    freezing.ask(i);
+    asked += send_runtime_signal(freezing.tid(i)) ? 1 : 0;  // or the thread is gone
   }
   wait_until_frozen(asked);
 }

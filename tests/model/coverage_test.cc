@@ -21,8 +21,6 @@ const std::vector<exemption> kExempt{
      "one word, exchanged on both sides; what it is about is looked for under sched.lock"},
     {"poll/io_uring.cc", "RG1", "a bit, set once when the ring that it stands for is complete"},
     {"poll/poll_desc.cc", "PT1", "the address of a chunk, stored once when its records are made"},
-    {"sched/freeze.cc", "FZ1",
-     "a count, stored after each entry that it counts; and the guardian's call"},
     {"sched/idle.cc", "PM1", "the address of an M, stored when it is set up; read by sysmon"},
     {"sched/retake.cc", "PM1", "… and compared again under sched.lock"},
     {"sched/world.cc", "PM1", "… as in idle.cc, while the world is stopped"},
