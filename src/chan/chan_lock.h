@@ -15,9 +15,10 @@
 // CL-c: unlocking is the holder's last touch. The channel may be gone right after: a woken partner
 //       may have dropped the last handle.
 // CL-d: under the lock runs nothing but this folder's code, save for moves of values. A holder that was
-//       stopped in such a move (it parked, or was frozen in user code) needs a processor to go on: all
-//       who wait give theirs up. g0 cannot, so it takes only locks of channels whose values are a single
-//       word (timers'), which is copied here. Otherwise g0 might wait for whom it should let run.
+//       stopped in such a move (it parked, or was frozen in user code), or in lockcheck's search when it is
+//       about to park (debug/held_mutex.cc), needs a processor to go on: all who wait give theirs up. g0
+//       cannot, so it only tries, and leaves the rest to a goroutine (time/chan_timer.cc). Otherwise g0 might
+//       wait for whom it should let run.
 //
 // TSan does not see this lock: it would order everything that ever happened on a channel, and hide
 // the users' races. What a channel does order is said explicitly (channel.h). Hence

@@ -198,8 +198,9 @@ int search_statics(dl_phdr_info* file, std::size_t, void* data) {
 std::uintptr_t find_in_statics(std::uint64_t goid, int tid) {
   statics_search search{.goid = goid, .tid = tid, .found = {}};
   {
-    const outside
-        there;  // somebody who is frozen may hold the loader's lock (IN1); at most a channel's is held here
+    // Somebody who is frozen may hold the loader's lock (IN1). At most a channel's is held here, for which nobody waits
+    // with a P (CL-d).
+    const outside there;
     dl_iterate_phdr(search_statics, &search);
   }
   for (int i = 0; i < search.count; ++i) {
