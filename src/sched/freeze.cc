@@ -237,9 +237,13 @@ void guard_exit_if_asked() {
 
 void freeze_stragglers() {
   const std::uint32_t to_signal = list_stragglers();
+  if (freezing.count() == 0) {
+    return;
+  }
   // The guardian first. Without one a lock held by a frozen goroutine would hang the exit; then rather let
-  // them run.
-  if (freezing.count() == 0 || !guardian_is_there()) {
+  // them run, those whom preemption has frozen, too. (What the guardian waits for may be theirs: it may come later.)
+  if (!guardian_is_there()) {
+    freezing.let_all_go();
     return;
   }
   spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread

@@ -84,6 +84,14 @@ class freeze_core {
   bool guarded() const {
     return guardian_.load(WEFT_ORDER(FZ0, relaxed)) == kGuards;  // order: relaxed, a flag
   }
+  // No guardian has come: whoever is held goes on, and nobody is held until one comes after all.
+  void let_all_go() {
+    // order: relaxed, the word alone decides
+    if (!WEFT_MUTANT("keeps-the-frozen")) {
+      released_.store(kEverybody, WEFT_ORDER(FZ0, relaxed));
+      futex_wake(released_, INT_MAX);
+    }
+  }
 
   // -- a straggler, in its handler
   // Its entry, if it is to freeze; kNobody otherwise. Once per request.
@@ -105,7 +113,7 @@ class freeze_core {
     for (;;) {
       // order: relaxed; nothing is handed over, the word alone decides
       const std::uint32_t now = released_.load(WEFT_ORDER(FZ0, relaxed));
-      if (now == static_cast<std::uint32_t>(self) ||
+      if (now == static_cast<std::uint32_t>(self) || now == kEverybody ||
           (now != 0 && WEFT_MUTANT("any-turn-will-do"))) {
         break;
       }
@@ -150,10 +158,11 @@ class freeze_core {
     atomic<std::uint32_t> frozen{0};  // in its handler
   };
   static constexpr std::uint32_t kCalled = 1, kGuards = 2;
+  static constexpr std::uint32_t kEverybody = ~0U;
 
   straggler stragglers_[kMost];
   atomic<std::uint32_t> count_{0};
-  atomic<std::uint32_t> released_{0};  // tid of the one that may go on
+  atomic<std::uint32_t> released_{0};  // tid of the one that may go on, or kEverybody
   atomic<std::uint32_t> guardian_{0};
   cell<int> exiting_{0};
 };

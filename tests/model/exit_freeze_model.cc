@@ -132,6 +132,11 @@ struct state {
     await([this] { return guardians > 0; }, "a guardian");
     while (!core.guarded()) rt::cpu_pause();
   }
+  // Nobody has come so far.
+  void give_up() {
+    for (straggler& each : s) ++each.turns;
+    core.let_all_go();
+  }
   void stop_all(int to_signal) {
     for (int i = 0; i < to_signal; ++i) ask(i);
     await([this] { return all_held(); }, "those who were asked");
@@ -301,6 +306,20 @@ void all_of_it(world& w, bool handed) {
   s->ends_frozen(w);
 }
 
+// No guardian comes, or comes late. Preemption has frozen who has what is needed.
+void unguarded(world& w, bool handed, bool late) {
+  auto* s = w.make<state>();
+  s->has_frozen(w, "holder", true, handed);
+  if (late) s->has_guardian(w, "sysmon");
+  w.thread("exit", [=] {
+    s->list_all(0);
+    s->core.call_guardian(kExiting);
+    if (late) s->roused[0].wake();
+    s->give_up();
+    s->need(1);
+  });
+}
+
 const protocol kProtocol{
     "exit_freeze",
     {"sched/freeze_core.h"},
@@ -324,6 +343,15 @@ const protocol kProtocol{
         {"all of it, waking",
          {.preemptions = 0, .old_loads = 0},
          [](world& w) { all_of_it(w, true); }},
+        {"unguarded",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { unguarded(w, false, false); }},
+        {"unguarded, waking",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { unguarded(w, true, false); }},
+        {"guarded late",
+         {.preemptions = 1, .old_loads = 0},
+         [](world& w) { unguarded(w, false, true); }},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);
