@@ -3,10 +3,10 @@
 //
 // Such a goroutine may hold malloc's lock, stdio's, or one of the program's. If the exiting thread
 // then blocks, perhaps for that very lock, a guardian lets the frozen ones go, one at a time and for a moment
-// each, until the exiting thread moves again. sysmon is the guardian: a thread that had to be created now
-// might need a lock that one of those holds whom preemption has frozen before (preempt.cc). If it is sysmon itself that exits,
-// in a handler of the program's, the spawner is: it is there, too. To everybody else they look like threads that the kernel
-// has descheduled.
+// each, until the exiting thread moves again. sysmon is the guardian, or the spawner, whoever comes first: a thread that had
+// to be created now might need a lock that one of those holds whom preemption has frozen before (preempt.cc). One of them may
+// be kept, sysmon by a handler of the program's, perhaps the one that exits, the spawner by libc. To everybody else the frozen
+// ones look like threads that the kernel has descheduled.
 //
 // The words by which they agree are in freeze_core.h, which a model compiles, too. What they do:
 //

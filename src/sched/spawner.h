@@ -27,7 +27,7 @@ namespace weft::rt {
 // Once, before anybody can be frozen. The number of threads it takes.
 void start_spawner();
 
-// At exit, where sysmon cannot be the guardian (freeze.cc).
+// At exit, where sysmon may not be able to be the guardian (freeze.cc).
 void rouse_spawner();
 
 // There will be `n` idle Ms soon, those counted that there are and those on their way.

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <weft/context.h>
 #include <weft/io.h>
 #include <weft/net.h>
 #include <weft/process.h>
@@ -136,6 +137,18 @@ TEST_P(NoMemory, PipesAndPrograms) {
       auto child = c.start();
       child.wait();
     });
+    // Whoever reads one of its streams gives up if nobody can be had for the other, though the program goes on. It says
+    // nothing: a reader without memory for that could not tell the caller.
+    int until[2];  // it reads this, to its end, or is killed
+    ASSERT_EQ(::pipe2(until, O_CLOEXEC), 0);
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    cancel();
+    at_every_allocation("output of a program", 5, kNothing, [&](int) {
+      std::error_code ec;
+      weft::process::command("cat").in(stream_choice::fd(until[0])).output(ctx, ec);
+      if (ec != std::errc::operation_canceled) throw std::system_error(ec);
+    });
+    for (const int fd : until) ::close(fd);
   });
 }
 

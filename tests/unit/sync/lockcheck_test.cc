@@ -135,6 +135,19 @@ TEST_F(Lockcheck, AReaderWhoFoundNoRoomLeavesTheOthersThere) {
   EXPECT_EQ(owners(a_), 0);
 }
 
+// … and is counted off when it goes, though nobody else reads: who unlocks later for somebody else is not taken for it.
+TEST_F(Lockcheck, AReaderWhoFoundNoRoomIsForgottenWhenItGoes) {
+  std::thread(hold_too_many).join();
+  lock(a_, lock_mode::shared);
+  ASSERT_EQ(owners(a_), 0) << "the table is too large for this test";
+  unlock(a_, lock_mode::shared);
+  unhold_too_many();
+  std::thread([] { lock(a_, lock_mode::shared); }).join();
+  ASSERT_EQ(owners(a_), 1);
+  unlock(a_, lock_mode::shared);
+  EXPECT_EQ(owners(a_), 0);
+}
+
 TEST_F(Lockcheck, AWriterWhoFoundNoRoomToQueueLeavesTheOthersThere) {
   std::thread([] {
     lockcheck_got(&a_, &here, lock_mode::queued);
