@@ -11,6 +11,7 @@
 
 #include "base/fatal.h"
 #include "sched/sched_api.h"
+#include "sched/sysmon.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
@@ -47,6 +48,12 @@ bool publish(waiter& w, commit_fn commit, void* arg) {
 
 void block_thread(waiter& w, commit_fn commit, void* arg) {
   if (!publish(w, commit, arg)) {
+    return;
+  }
+  // In a handler; it is counted among the system's threads.
+  if (!this_thread_exits() && is_sysmon()) {
+    w.event.sleep();
+    sched.foreign.was_not_asleep();
     return;
   }
   sched.foreign.falls_asleep();

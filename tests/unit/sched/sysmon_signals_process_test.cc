@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
@@ -157,6 +158,45 @@ TEST_F(SysmonSignals, ReportOnQuit) {
   EXPECT_EQ(r.status, 2) << r.output;
   EXPECT_NE(r.output.find("SIGQUIT: quit"), std::string::npos) << r.output;
   EXPECT_NE(r.output.find("[sysmon]"), std::string::npos) << r.output;
+}
+
+// A handler that waits for others: sysmon is one of the system's threads still, and not one of the program's who wait. Here
+// the main thread can act, so that there is no deadlock.
+weft::chan<int>* told;
+void wait_to_be_told(int) {
+  if (!weft::rt::is_sysmon()) return;
+  sysmon_tid = weft::test::thread_now();
+  told->recv();
+  ++taken;
+}
+bool only_main_can_act() {
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::test::task_count() == weft::rt::sched.m_count + weft::rt::sched.system_threads + 1;
+}
+bool is_dead() {
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.foreign.nobody_can_act(
+      weft::rt::sched.m_count + weft::rt::sched.system_threads, weft::rt::count_tasks);
+}
+WEFT_CHILD(waits) {
+  told = new weft::chan<int>();
+  std::signal(SIGUSR2, wait_to_be_told);
+  weft::run([] {});
+  if (!weft::test::eventually_hogging(only_main_can_act)) return 1;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    syscall(SYS_tgkill, getpid(), std::stoi(task.path().filename().string()), SIGUSR2);
+  }
+  const auto asleep = [] {
+    return sysmon_tid != 0 && weft::test::task_status(sysmon_tid, "State:").starts_with('S');
+  };
+  if (!weft::test::eventually_hogging(asleep) || is_dead()) return 1;
+  told->send(1);
+  const bool back = weft::test::eventually_hogging([] { return taken > 0; });
+  return back && weft::rt::sched.foreign.blocked() == 0 ? kRight : 1;
+}
+TEST_F(SysmonSignals, MayWait) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan reports what handlers should not call";
+  expect("waits");
 }
 
 // exit() in a handler: goroutines stand still, as in any other exit(), though their guardian is the one that exits. It
