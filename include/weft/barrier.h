@@ -21,11 +21,10 @@ struct no_completion {
 // Storage of rt::barrier_core (src/sync/barrier_core.h).
 class barrier {
  public:
-  constexpr explicit barrier(std::ptrdiff_t expected) noexcept
-      : state_(static_cast<std::uint64_t>(expected)),
-        expected_(static_cast<std::uint64_t>(expected)) {
-    made(this);
-  }
+  [[gnu::always_inline]] constexpr explicit barrier(std::ptrdiff_t expected) noexcept
+      : made_by_(made(this)),
+        state_(static_cast<std::uint64_t>(expected)),
+        expected_(static_cast<std::uint64_t>(expected)) {}
 
   struct arrival {
     std::uint32_t phase;
@@ -37,6 +36,7 @@ class barrier {
   WEFT_EXPORT bool wait(std::uint32_t phase, limit until) const;
 
  private:
+  [[maybe_unused]] const void* made_by_;
   [[maybe_unused]] std::uint64_t state_;
   [[maybe_unused]] std::uint64_t expected_;
   [[maybe_unused]] void* lists_[3] = {};
@@ -65,8 +65,8 @@ class barrier {
 
   static constexpr std::ptrdiff_t max() noexcept { return 0x7fffffff; }
 
-  constexpr explicit barrier(std::ptrdiff_t expected,
-                             CompletionFunction completion = CompletionFunction())
+  [[gnu::always_inline]] constexpr explicit barrier(
+      std::ptrdiff_t expected, CompletionFunction completion = CompletionFunction())
       : core_(expected), completion_(std::move(completion)) {}
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;

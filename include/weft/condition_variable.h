@@ -18,10 +18,10 @@ using std::cv_status;
 
 namespace detail {
 
-// Storage of rt::cond_core (src/sync/cond_core.h), which starts as zeros, and what is done with it.
+// Storage of rt::cond_core (src/sync/cond_core.h), which starts as zeros but for who made it, and what is done with it.
 class cond {
  public:
-  constexpr cond() noexcept { made(this); }
+  [[gnu::always_inline]] constexpr cond() noexcept : made_by_(made(this)) {}
   cond(const cond&) = delete;
   cond& operator=(const cond&) = delete;
   ~cond() {
@@ -57,6 +57,7 @@ class cond {
  private:
   WEFT_EXPORT void drain() noexcept;
 
+  [[maybe_unused]] const void* made_by_;
   std::uint64_t state_ = 0;
   [[maybe_unused]] void* first_ = nullptr;
   [[maybe_unused]] void* last_ = nullptr;
@@ -114,7 +115,7 @@ class condition_variable
  public:
   using native_handle_type = void*;
 
-  condition_variable() noexcept = default;
+  [[gnu::always_inline]] condition_variable() noexcept = default;
 
   using cond::notify_all;
   using cond::notify_one;
@@ -153,7 +154,7 @@ class condition_variable
 /// std::condition_variable_any: the same for any lock that has lock() and unlock().
 class condition_variable_any : private detail::cond {
  public:
-  condition_variable_any() noexcept = default;
+  [[gnu::always_inline]] condition_variable_any() noexcept = default;
 
   using cond::notify_all;
   using cond::notify_one;

@@ -113,9 +113,9 @@ namespace detail {
 template <class T>
 class promise_base {
  public:
-  promise_base() : state_(new value_state<T>) {}
+  [[gnu::always_inline]] promise_base() : state_(new value_state<T>) {}
   template <class Allocator>
-  promise_base(std::allocator_arg_t, const Allocator&) : promise_base() {}
+  [[gnu::always_inline]] promise_base(std::allocator_arg_t, const Allocator&) : promise_base() {}
   promise_base(promise_base&&) noexcept = default;
   promise_base& operator=(promise_base&& other) noexcept {
     promise_base(std::move(other)).swap(*this);
@@ -166,6 +166,7 @@ class promise_base {
 template <class T>
 class promise : public detail::promise_base<T> {
  public:
+  [[gnu::always_inline]] promise() = default;
   using detail::promise_base<T>::promise_base;
 
   void set_value(const T& v) { this->store_value(v)->publish(); }
@@ -177,6 +178,7 @@ class promise : public detail::promise_base<T> {
 template <class T>
 class promise<T&> : public detail::promise_base<T&> {
  public:
+  [[gnu::always_inline]] promise() = default;
   using detail::promise_base<T&>::promise_base;
 
   void set_value(T& v) { this->store_value(v)->publish(); }
@@ -186,6 +188,7 @@ class promise<T&> : public detail::promise_base<T&> {
 template <>
 class promise<void> : public detail::promise_base<void> {
  public:
+  [[gnu::always_inline]] promise() = default;
   using detail::promise_base<void>::promise_base;
 
   void set_value() { store_value()->publish(); }

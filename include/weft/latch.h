@@ -18,10 +18,8 @@ class latch {
  public:
   static constexpr std::ptrdiff_t max() noexcept { return 0x7fffffff; }
 
-  constexpr explicit latch(std::ptrdiff_t expected) noexcept
-      : state_(static_cast<std::uint64_t>(expected) << 32) {
-    detail::made(this);
-  }
+  [[gnu::always_inline]] constexpr explicit latch(std::ptrdiff_t expected) noexcept
+      : made_by_(detail::made(this)), state_(static_cast<std::uint64_t>(expected) << 32) {}
   latch(const latch&) = delete;
   latch& operator=(const latch&) = delete;
 
@@ -48,6 +46,7 @@ class latch {
   WEFT_EXPORT bool wait_within(detail::limit l) const;
 
   // Storage of rt::wait_group_core (src/sync/wait_group_core.h).
+  [[maybe_unused]] const void* made_by_;
   [[maybe_unused]] std::uint64_t state_;
   [[maybe_unused]] void* lists_[3] = {};
 };

@@ -14,6 +14,8 @@ namespace weft {
 class mutex;
 
 namespace detail {
+extern WEFT_EXPORT bool
+    lock_checks;  // WEFTDEBUG=lockcheck=1; constant once the runtime has started
 WEFT_EXPORT bool lock_until(mutex& m, limit l);
 WEFT_EXPORT std::uint64_t this_thread_id() noexcept;
 [[noreturn]] WEFT_EXPORT void throw_too_recursive();
@@ -42,7 +44,7 @@ class mutex {
  public:
   using native_handle_type = void*;
 
-  constexpr mutex() noexcept { detail::made(this); }
+  [[gnu::always_inline]] constexpr mutex() noexcept : made_by_(detail::made(this)) {}
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 
@@ -96,7 +98,8 @@ class mutex {
   WEFT_EXPORT void unlock_slow();
   WEFT_EXPORT bool try_lock_slow();
 
-  // Storage of rt::mutex_core (src/sync/mutex_core.h), which starts as zeros.
+  // Storage of rt::mutex_core (src/sync/mutex_core.h), which starts as zeros but for who made it.
+  [[maybe_unused]] const void* made_by_;
   std::uint32_t state_ = 0;
   std::uint32_t owner_ = 0;
   [[maybe_unused]] void* first_ = nullptr;
@@ -106,6 +109,8 @@ class mutex {
 /// std::timed_mutex: a mutex with try_lock_for() and try_lock_until().
 class timed_mutex : private mutex {
  public:
+  [[gnu::always_inline]] constexpr timed_mutex() noexcept = default;
+
   using mutex::lock;
   using mutex::native_handle;
   using mutex::native_handle_type;
@@ -131,7 +136,7 @@ class recursive {
  public:
   using native_handle_type = void*;
 
-  constexpr recursive() noexcept = default;
+  [[gnu::always_inline]] constexpr recursive() noexcept = default;
 
   void lock() {
     const std::uint64_t me = this_thread_id();
@@ -220,7 +225,7 @@ class recursive {
 /// it, that is a fatal error.
 class recursive_mutex : public detail::recursive<mutex> {
  public:
-  constexpr recursive_mutex() noexcept = default;
+  [[gnu::always_inline]] constexpr recursive_mutex() noexcept = default;
   recursive_mutex(const recursive_mutex&) = delete;
   recursive_mutex& operator=(const recursive_mutex&) = delete;
 };
@@ -228,7 +233,7 @@ class recursive_mutex : public detail::recursive<mutex> {
 /// std::recursive_timed_mutex.
 class recursive_timed_mutex : public detail::recursive<timed_mutex> {
  public:
-  recursive_timed_mutex() noexcept = default;
+  [[gnu::always_inline]] recursive_timed_mutex() noexcept = default;
   recursive_timed_mutex(const recursive_timed_mutex&) = delete;
   recursive_timed_mutex& operator=(const recursive_timed_mutex&) = delete;
 

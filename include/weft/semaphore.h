@@ -15,10 +15,8 @@ namespace detail {
 // Storage of rt::sema_core (src/sync/sema_core.h).
 class semaphore {
  public:
-  constexpr explicit semaphore(std::ptrdiff_t count) noexcept
-      : state_(static_cast<std::uint64_t>(count) << 32) {
-    made(this);
-  }
+  [[gnu::always_inline]] constexpr explicit semaphore(std::ptrdiff_t count) noexcept
+      : made_by_(made(this)), state_(static_cast<std::uint64_t>(count) << 32) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
@@ -27,6 +25,7 @@ class semaphore {
   WEFT_EXPORT void release(std::ptrdiff_t n);
 
  private:
+  [[maybe_unused]] const void* made_by_;
   [[maybe_unused]] std::uint64_t state_;
   [[maybe_unused]] void* first_ = nullptr;
   [[maybe_unused]] void* last_ = nullptr;
@@ -45,7 +44,8 @@ class counting_semaphore {
  public:
   static constexpr std::ptrdiff_t max() noexcept { return LeastMaxValue; }
 
-  constexpr explicit counting_semaphore(std::ptrdiff_t desired) noexcept : semaphore_(desired) {}
+  [[gnu::always_inline]] constexpr explicit counting_semaphore(std::ptrdiff_t desired) noexcept
+      : semaphore_(desired) {}
   counting_semaphore(const counting_semaphore&) = delete;
   counting_semaphore& operator=(const counting_semaphore&) = delete;
 

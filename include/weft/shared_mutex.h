@@ -23,7 +23,7 @@ class shared_mutex {
  public:
   using native_handle_type = void*;
 
-  constexpr shared_mutex() noexcept { detail::made(this); }
+  [[gnu::always_inline]] constexpr shared_mutex() noexcept : made_by_(detail::made(this)) {}
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 
@@ -45,7 +45,9 @@ class shared_mutex {
   WEFT_EXPORT bool lock_shared_until(detail::limit l);
 
  private:
-  // Storage of rt::shared_mutex_core (src/sync/shared_mutex_core.h), which starts as zeros.
+  // Storage of rt::shared_mutex_core (src/sync/shared_mutex_core.h), which starts as zeros but for who
+  // made it.
+  [[maybe_unused]] const void* made_by_;
   [[maybe_unused]] std::uint32_t state_ = 0;
   [[maybe_unused]] std::uint32_t readers_waiting_ = 0;
   [[maybe_unused]] void* lists_[4] = {};
@@ -55,6 +57,8 @@ class shared_mutex {
 /// std::shared_timed_mutex.
 class shared_timed_mutex : public shared_mutex {
  public:
+  [[gnu::always_inline]] constexpr shared_timed_mutex() noexcept = default;
+
   template <class Rep, class Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
     return lock_until(detail::deadline_after(d));

@@ -19,7 +19,7 @@ namespace weft {
 /// When not to use it: for one goroutine use weft::thread.
 class wait_group {
  public:
-  constexpr wait_group() noexcept { detail::made(this); }
+  [[gnu::always_inline]] constexpr wait_group() noexcept : made_by_(detail::made(this)) {}
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
@@ -68,7 +68,8 @@ class wait_group {
  private:
   WEFT_EXPORT bool wait_within(detail::limit l);
 
-  // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros.
+  // Storage of rt::wait_group_core (src/sync/wait_group_core.h), which starts as zeros but for who made it.
+  [[maybe_unused]] const void* made_by_;
   [[maybe_unused]] std::uint64_t state_ = 0;
   [[maybe_unused]] void* waiters_ = nullptr;
   [[maybe_unused]] void* timed_[2] = {};

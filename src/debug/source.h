@@ -24,7 +24,7 @@ struct source_function {
 };
 
 struct source_frames {
-  static constexpr int kMost = 12;
+  static constexpr int kMost = 24;  // std::make_shared() in a callable of std::invoke() is 16
   int count = 0;
   source_function
       functions[kMost];  // innermost first; the last one is the function that has a frame

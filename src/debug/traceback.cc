@@ -252,10 +252,19 @@ bool is_templates(const place& p) {
   return name.text().starts_with("weft::") || is_header_template(p);
 }
 
-// std::lock_guard and its relatives, which call lock() for the user.
-bool is_guard(const place& p) {
-  return p.inlined && p.function.name != nullptr &&
-         function_name(p.function.name).text().starts_with("std::");
+// …/c++/12/bits/invoke.h, or …/c++/12/tuple: the latter have names without a dot.
+bool is_stds_header(const source_place& place) {
+  const std::string_view file(place.file);
+  return lies_in(place, "bits") || file.find('.', file.find_last_of('/') + 1) == file.npos;
+}
+
+// std::lock_guard, std::make_unique() and their relatives, which lock and make for the user. Some have no mangled
+// names, as is_header_template() says.
+bool is_stds(const place& p) {
+  if (!p.inlined || p.function.name == nullptr) return false;
+  const std::string_view name(p.function.name);
+  if (!name.starts_with("_Z") && p.source.file != nullptr) return is_stds_header(p.source);
+  return function_name(p.function.name).text().starts_with("std::");
 }
 
 }  // namespace
@@ -317,7 +326,7 @@ void print_place(printer& out, const void* return_address) noexcept {
   const auto pc = reinterpret_cast<std::uintptr_t>(return_address);
   const frame_places places(pc, pc - 1);
   place p = places.at(0);
-  for (int i = 1; i < places.count() && (is_templates(p) || is_guard(p)); ++i) p = places.at(i);
+  for (int i = 1; i < places.count() && (is_templates(p) || is_stds(p)); ++i) p = places.at(i);
   print_function(out, p, traceback_level::detail::user);
   out.chr(' ');
   print_line(out, p);
@@ -380,12 +389,12 @@ bool is_users(std::uintptr_t pc) {
 }  // namespace
 
 const void* user_call_site(const void* near) noexcept {
-  constexpr std::size_t kNear = 24;  // std::make_shared() alone is ten, without optimisation
+  constexpr int kNear = 24;  // std::make_shared() alone is ten, without optimisation
   if (is_users(reinterpret_cast<std::uintptr_t>(near))) return near;
-  std::uintptr_t pcs[kNear];
-  const std::size_t count = collect_pcs(this_frame(), pcs, kNear);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (is_users(pcs[i])) return reinterpret_cast<const void*>(pcs[i]);
+  stack_walk walk(this_frame());
+  for (int i = 0; i < kNear && walk.next(); ++i) {
+    const std::uintptr_t pc = walk.current().pc;
+    if (is_users(pc)) return reinterpret_cast<const void*>(pc);
   }
   return near;
 }

@@ -5,6 +5,7 @@
 
 #include "base/debug_vars.h"
 #include "base/fatal.h"
+#include "base/readable.h"
 #include "chan/channel.h"
 #include "debug/demangle.h"
 #include "debug/frame.h"
@@ -16,6 +17,7 @@
 #include "gmp/g.h"
 #include "os/clock.h"
 #include "sync/lockcheck.h"
+#include "sync/made_word.h"
 
 namespace weft::rt {
 
@@ -48,11 +50,41 @@ void print_duration(printer& out, std::int64_t ns) {
   }
 }
 
-// Where an object lies on somebody's stack: in the frame of the function that has made it.
-WEFT_NO_TSAN void print_on_stack(printer& out, const G& owner, std::uintptr_t object) {
+// Of what has such a word. It may be gone by now, and the word anything: then it is seldom in a program.
+WEFT_NO_TSAN object_origin origin_of(const void* object) {
+  if (!readable(address(object), sizeof(made_word))) return {};
+  const auto code = [](const void* place) {
+    loaded_file file;
+    return find_loaded_file(address(place) - 1, file) ? place : nullptr;
+  };
+  const auto& word = *static_cast<const made_word*>(object);
+  return {code(word.made_by()), code(word.first_lock())};
+}
+
+WEFT_NO_TSAN bool awaits_made_object(const G& gp) {
+  switch (gp.reason) {
+    case wait_reason::semacquire:
+    case wait_reason::mutex_lock:
+    case wait_reason::shared_mutex_lock_shared:
+    case wait_reason::shared_mutex_lock:
+    case wait_reason::wait_group_wait:
+    case wait_reason::cond_wait:
+    case wait_reason::latch_wait:
+    case wait_reason::barrier_wait:
+    case wait_reason::future_wait: return true;
+    default: return false;
+  }
+}
+
+// Where an object lies on somebody's stack: who made it, or else in whose frame.
+WEFT_NO_TSAN void print_on_stack(printer& out, const G& owner, std::uintptr_t object,
+                                 const void* made_by) {
   constexpr int kDeepest = 1000;
   out.str(" (on the stack of goroutine ").udec(owner.goid);
-  if (owner.in(g_status::waiting) && owner.ctx.started()) {
+  if (made_by != nullptr) {
+    out.str(", made by ");
+    print_place(out, made_by);
+  } else if (owner.in(g_status::waiting) && owner.ctx.started()) {
     frame f = frame_of(owner.ctx);
     for (int i = 0; i < kDeepest && f.sp() <= object; ++i) {
       frame caller = f;
@@ -86,7 +118,7 @@ WEFT_NO_TSAN void print_awaited(printer& out, const G& gp) {
   } else if (waits_for_channel(gp)) {
     print_channel(out, static_cast<const channel*>(awaited));
   } else {
-    print_object(out, awaited);
+    print_object(out, awaited, awaits_made_object(gp) ? origin_of(awaited) : object_origin{});
   }
 }
 
@@ -192,7 +224,7 @@ void print_locked_again(printer& out, const lock_reports::inversion& i) {
   out.str("WARNING: weft: ");
   print_owner(out, i.who);
   out.str(" locks mutex ");
-  print_object(out, i.locks);
+  print_object(out, i.locks, origin_of(i.locks));
   out.str(as(i.locks_as))
       .str(both_read ? ", which it reads already: a writer who comes in between stops both"
                      : ", which it holds already");
@@ -209,11 +241,11 @@ void print_inversion(const lock_reports::inversion& i) {
   out.str("WARNING: weft: lock order inversion\n\t");
   print_owner(out, i.who);
   out.str(" locks ");
-  print_object(out, i.locks);
+  print_object(out, i.locks, origin_of(i.locks));
   out.str(" at ");
   print_place(out, i.site);
   out.str("\n\twhile it holds ");
-  print_object(out, i.held);
+  print_object(out, i.held, origin_of(i.held));
   out.str(", locked at ");
   print_place(out, i.held_site);
   out.str("\n\tthe other way round, by ");
@@ -225,7 +257,7 @@ void print_inversion(const lock_reports::inversion& i) {
 
 }  // namespace
 
-void print_object(printer& out, const void* object) noexcept {
+void print_object(printer& out, const void* object, const object_origin& from) noexcept {
   out.hex(address(object));
   loaded_file file;
   if (find_loaded_file(address(object), file)) {
@@ -233,19 +265,16 @@ void print_object(printer& out, const void* object) noexcept {
       out.str(" (");
       print_data_name(out, name);
       out.chr(')');
+      return;
     }
-    return;
   }
   search s{address(object), nullptr};
   for_each_g(match_stack, &s);
-  if (s.found != nullptr) {
-    print_on_stack(out, *s.found, address(object));
-  } else if (const object_origin origin = lockcheck_origin(object);
-             origin.made != nullptr || origin.first_lock != nullptr) {
-    out.str(origin.made != nullptr ? " (made by " : " (first locked at ");
-    print_place(out, origin.made != nullptr ? origin.made : origin.first_lock);
-    out.chr(')');
-  }
+  if (s.found != nullptr) return print_on_stack(out, *s.found, address(object), from.made_by);
+  if (from.made_by == nullptr && from.first_lock == nullptr) return;
+  out.str(from.made_by != nullptr ? " (made by " : " (first locked at ");
+  print_place(out, from.made_by != nullptr ? from.made_by : from.first_lock);
+  out.chr(')');
 }
 
 void print_waits(printer& out) noexcept {

@@ -7,8 +7,8 @@
 //   cycle: goroutine 1 waits for goroutine 7 waits for goroutine 1
 //
 // Who holds a mutex is in it (debug/lock_owners.h); since where, and who reads a shared one, is known with
-// WEFTDEBUG=lockcheck=1 (sync/lockcheck.h). An object is described by its symbol, by the frame that it lies in, or, on
-// the heap with lockcheck, by where it was made. Goroutines that nobody can wake are leaked: debug/leak.cc.
+// WEFTDEBUG=lockcheck=1 (sync/lockcheck.h). An object is described by its symbol, or by where
+// it was made, which it knows by its first word (weft/detail/made.h), and whose stack it lies on. Goroutines that nobody can wake are leaked: debug/leak.cc.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,12 @@ class channels_of_select {
   std::size_t count_ = 0;
 };
 
-// An object by its address, and its symbol or whose stack it lies on.
-void print_object(printer& out, const void* object) noexcept;
+// An object by its address, and its symbol, whose stack it lies on, or where it comes from.
+struct object_origin {
+  const void* made_by = nullptr;     // null: unknown
+  const void* first_lock = nullptr;  // likewise
+};
+void print_object(printer& out, const void* object, const object_origin& from = {}) noexcept;
 
 // Sets what sync/lockcheck.h reports. Once, while booting.
 void install_lock_reports() noexcept;

@@ -17,12 +17,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Waiter, class Sleeper>
-class barrier_core {
+class barrier_core : public made_word {
  public:
   constexpr explicit barrier_core(std::uint32_t expected) : state_(expected), expected_(expected) {}
 

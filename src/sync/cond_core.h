@@ -30,12 +30,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Node>
-class cond_core {
+class cond_core : public made_word {
  public:
   constexpr cond_core() = default;
 

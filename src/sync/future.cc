@@ -21,8 +21,11 @@ rt::future_core& core_of(Storage* storage) {
   return *reinterpret_cast<rt::future_core*>(storage);
 }
 
-count_gate& gate_of(std::uint64_t* storage) { return *reinterpret_cast<count_gate*>(storage); }
-static_assert(sizeof(count_gate) == sizeof(std::uint64_t) + 3 * sizeof(void*));
+template <class Storage>
+count_gate& gate_of(Storage* storage) {
+  static_assert(sizeof(count_gate) == sizeof(Storage));
+  return *reinterpret_cast<count_gate*>(storage);
+}
 
 [[noreturn]] void fail(std::future_errc e) { throw std::future_error(e); }
 
@@ -107,8 +110,6 @@ std::future_status future_state::wait_until(std::int64_t deadline) {
              : std::future_status::timeout;
 }
 
-bool future_state::ready() const noexcept {
-  return gate_of(const_cast<std::uint64_t*>(&gate_)).zero();
-}
+bool future_state::ready() const noexcept { return gate_of(const_cast<gate*>(&gate_)).zero(); }
 
 }  // namespace weft::detail

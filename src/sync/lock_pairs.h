@@ -1,7 +1,7 @@
 // In which order locks were taken: a graph of pairs "locked B while holding A" (sync/lockcheck.h).
 //
 // A pair is found by its first lock, to follow ways through the graph, and by its second, so that a lock can be forgotten
-// at the price of its own pairs: constructors do that, of a program that may have made thousands of others.
+// at the price of its own pairs: whoever meets a new one does that, of a program that may have thousands of others.
 //
 // Fixed size; what does not fit is not remembered. The caller holds lockcheck's lock.
 #pragma once

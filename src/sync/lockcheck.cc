@@ -3,7 +3,6 @@
 
 #include <cstddef>
 
-#include <weft/detail/made.h>
 #include <weft/mutex.h>
 
 #include "base/atomic.h"
@@ -13,6 +12,7 @@
 #include "gmp/inside.h"
 #include "sched/sched_api.h"
 #include "sync/lock_pairs.h"
+#include "sync/made_word.h"
 
 namespace weft::rt {
 
@@ -26,63 +26,23 @@ struct held_lock {
   lock_mode mode = lock_mode::exclusive;
 };
 
-struct known_object {
-  const void* object = nullptr;
-  object_origin origin;
-  bool paired = false;  // there are pairs with it
-
-  // It says no more than where it was made.
-  bool dispensable() const { return !paired && origin.first_lock == nullptr; }
-};
-
 constexpr std::size_t kHeld = 4096;
-constexpr std::size_t kKnown = 16384;
-constexpr std::size_t kProbes = 16;
 
 constinit ranked_lock table_lock{lock_rank::leaf};
 constinit held_lock held[kHeld]{};  // guarded by table_lock, as all of these
 constinit std::size_t held_count = 0;
 constinit std::size_t unheld_readers = 0;  // who found the table full
-constinit known_object known[kKnown]{};
-constinit std::size_t evictions = 0;
-constinit lock_reports reports;  // constant after boot
+constinit lock_reports reports;            // constant after boot
 
-// The entry of an object, or a free one; null: there is no room.
-WEFT_NO_TSAN known_object* find_known(const void* object) {
-  const std::size_t start = lock_hash(object) % kKnown;
-  for (std::size_t i = 0; i < kProbes; ++i) {
-    known_object& k = known[(start + i) % kKnown];
-    if (k.object == object || k.object == nullptr) return &k;
-  }
-  return nullptr;
-}
-
-void release_all(const void* lock) {
+// Of one that was not met before whatever is known is about another, which was at its address.
+void meet(const void* lock, const void* site) {
+  auto& word = *static_cast<made_word*>(const_cast<void*>(lock));
+  if (word.met()) return;
+  forget_lock_pairs(lock);
   for (std::size_t i = held_count; i-- > 0;) {
     if (held[i].lock == lock) held[i] = held[--held_count];
   }
-}
-
-void forget(const known_object& k) {
-  if (k.paired) forget_lock_pairs(k.object);
-  if (k.origin.first_lock != nullptr) release_all(k.object);
-}
-
-// The entry of an object, with room: nobody says when one is gone, so that of a full row one has to go. One of whom
-// nothing else is known, if there is any. Otherwise all that is known of it goes, too: nobody would notice that
-// another object has come to its address.
-known_object& know(const void* object) {
-  known_object* k = find_known(object);
-  if (k == nullptr) {
-    for (std::size_t i = 0; i < kProbes && (k == nullptr || !k->dispensable()); ++i) {
-      k = &known[(lock_hash(object) + (evictions + i) % kProbes) % kKnown];
-    }
-    ++evictions;
-    forget(*k);
-    *k = {};
-  }
-  k->object = object;
-  return *k;
+  word.meet(site);
 }
 
 // Remembers the pair; true: there is something to report. `wanted`: what is about to be locked.
@@ -99,8 +59,6 @@ bool add_pair(const held_lock& h, const held_lock& wanted, lock_reports::inversi
   if (order == lock_order::inverted) {
     found = {who, back.who, h.lock, lock, h.site, site, back.site, h.mode, mode};
   }
-  know(h.lock).paired = true;
-  know(lock).paired = true;
   return order == lock_order::inverted;
 }
 
@@ -125,11 +83,6 @@ void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
   held[found] = held[--held_count];
 }
 
-bool lies_on(const G* gp, const void* object) {
-  const auto* at = static_cast<const std::byte*>(object);
-  return gp != nullptr && at >= gp->stk.lo && at < gp->stk.hi;
-}
-
 }  // namespace
 
 void set_lock_reports(const lock_reports& wanted) noexcept { reports = wanted; }
@@ -146,8 +99,9 @@ void lockcheck_wants(const void* lock, const void* site, lock_mode mode) noexcep
   {
     const inside here;
     const scoped_lock guard(table_lock);
+    meet(lock, site);
     for (std::size_t i = 0; i < held_count && count < 4; ++i) {
-      const held_lock h = held[i];  // to know the pair may cost it its place
+      const held_lock& h = held[i];
       if (h.owner == who && h.mode != lock_mode::queued && add_pair(h, wanted, found[count])) {
         ++count;
       }
@@ -161,12 +115,12 @@ void lockcheck_got(const void* lock, const void* site, lock_mode mode) noexcept 
   const G* gp = current_goroutine();
   const inside here;
   const scoped_lock guard(table_lock);
+  meet(lock, site);
   if (held_count < kHeld) {
     held[held_count++] = {lock, who, site, gp, mode};
   } else if (mode == lock_mode::shared) {
     ++unheld_readers;
   }
-  if (known_object& k = know(lock); k.origin.first_lock == nullptr) k.origin.first_lock = site;
 }
 
 void lockcheck_releases(const void* lock, lock_mode mode) noexcept {
@@ -200,29 +154,4 @@ WEFT_NO_TSAN lock_owner lockcheck_next_owner(const void* lock, std::size_t& at) 
   return {};
 }
 
-WEFT_NO_TSAN object_origin lockcheck_origin(const void* object) noexcept {
-  const known_object* k = detail::lock_checks ? find_known(object) : nullptr;
-  return k != nullptr && k->object == object ? k->origin : object_origin{};
-}
-
 }  // namespace weft::rt
-
-namespace weft::detail {
-
-// Of what lies on the maker's stack reports say whose that is; only what was known of its address has to go.
-void note_made(const void* object) noexcept {
-  using namespace rt;  // NOLINT: its tables
-  const G* gp = current_goroutine();
-  const void* const site = lies_on(gp, object) ? nullptr : lock_site(__builtin_return_address(0));
-  const inside here;
-  const rt::scoped_lock guard(table_lock);
-  known_object* k = find_known(object);
-  if (k == nullptr || k->object == nullptr) {
-    if (site == nullptr) return;
-    k = &know(object);
-  }
-  forget(*k);
-  *k = {object, {site, nullptr}, false};
-}
-
-}  // namespace weft::detail

@@ -1,4 +1,4 @@
-// WEFTDEBUG=lockcheck=1: who holds which mutex, in which order they are locked, and where what one waits for was made.
+// WEFTDEBUG=lockcheck=1: who holds which mutex, and in which order they are locked.
 //
 // Problem. Two goroutines that lock two mutexes in opposite order may run for years and hang one night. So in
 // this mode every pair "locked B while holding A" is remembered, for good, with the place; a lock that would
@@ -8,11 +8,10 @@
 // Readers of a shared mutex count as owners: as a writer that waits keeps readers out, two of them who lock in
 // opposite order hang as soon as there is a writer for each lock.
 //
-// Constructors say when an object is new, so that nothing is taken for another that was at its address. One
-// that was made before the runtime started has no such note.
+// Locks have a mark by which one is known that was not met before (sync/made_word.h), so that nothing is taken for
+// another that was at its address.
 //
-// One lock guards everything: debug mode. Tables have fixed sizes; what does not fit is not watched. Of whom there is no
-// room for everything is forgotten, or its place would be taken for it when another object is there.
+// One lock guards everything: debug mode. Tables have fixed sizes; what does not fit is not watched.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +55,7 @@ void set_lock_reports(const lock_reports& reports) noexcept;
 // Where the user locks. `near`: where lock_slow() returns to.
 const void* lock_site(const void* near) noexcept;
 
-// Before a lock that waits without a limit, after any lock, before an unlock.
+// Before a lock that waits without a limit, after any lock, before an unlock. A lock begins with a made_word.
 void lockcheck_wants(const void* lock, const void* site,
                      lock_mode mode = lock_mode::exclusive) noexcept;
 void lockcheck_got(const void* lock, const void* site,
@@ -80,12 +79,5 @@ class lockcheck_pause {
 // Who holds it or waits to write, one after the other; `at` is 0 at first, and moves on. Owner 0: nobody else, or
 // nobody who is known. Runs on: any; in a crash report without the lock.
 lock_owner lockcheck_next_owner(const void* lock, std::size_t& at) noexcept;
-
-// Where an object was made, and locked for the first time, which is near that; null: never, or unknown. Likewise.
-struct object_origin {
-  const void* made = nullptr;
-  const void* first_lock = nullptr;
-};
-object_origin lockcheck_origin(const void* object) noexcept;
 
 }  // namespace weft::rt

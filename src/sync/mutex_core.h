@@ -42,12 +42,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Node>
-class mutex_core {
+class mutex_core : public made_word {
  public:
   constexpr mutex_core() = default;
 

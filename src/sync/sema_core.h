@@ -17,12 +17,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Node>
-class sema_core {
+class sema_core : public made_word {
  public:
   static constexpr std::int64_t kMax = INT32_MAX;
 

@@ -23,12 +23,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Node>
-class shared_mutex_core {
+class shared_mutex_core : public made_word {
  public:
   constexpr shared_mutex_core() = default;
 

@@ -29,12 +29,13 @@
 
 #include "base/atomic.h"
 #include "gmp/inside.h"
+#include "sync/made_word.h"
 #include "sync/wait_list.h"
 
 namespace weft::rt {
 
 template <class Waiter, class Sleeper>
-class wait_group_core {
+class wait_group_core : public made_word {
  public:
   struct outcome {
     bool negative;   // refused: the counter would be below zero; nothing has changed

@@ -1,4 +1,5 @@
 // Members that std's locks and threads have, and that programs seldom use.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <weft/latch.h>
 #include <weft/mutex.h>
 #include <weft/runtime.h>
+#include <weft/semaphore.h>
 #include <weft/shared_mutex.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
@@ -148,6 +150,40 @@ TEST_P(StdMembers, RecursiveMutexIsFull) {
     expect_full_at_the_end<weft::recursive_mutex>();
     expect_full_at_the_end<weft::recursive_timed_mutex>();
   });
+}
+
+// What is constant is there before any constructor runs, so that those may use it, whatever their order.
+extern weft::mutex early_mutex;
+extern weft::shared_mutex early_shared;
+extern weft::wait_group early_group;
+extern weft::binary_semaphore early_semaphore;
+extern weft::latch early_latch;
+
+struct early_user {
+  early_user() {
+    early_mutex.lock();
+    early_shared.lock_shared();
+    early_group.add();
+    early_semaphore.release();
+    early_latch.count_down();
+  }
+} const before_all_others;
+
+weft::mutex early_mutex;
+weft::shared_mutex early_shared;
+weft::wait_group early_group;
+weft::binary_semaphore early_semaphore{0};
+weft::latch early_latch{1};
+
+TEST(StdMembersBeforeMain, StaticObjectsAreConstant) {
+  EXPECT_FALSE(early_mutex.try_lock());
+  early_mutex.unlock();
+  EXPECT_FALSE(early_shared.try_lock());
+  early_shared.unlock_shared();
+  EXPECT_FALSE(early_group.wait_for(std::chrono::nanoseconds(1)));
+  early_group.done();
+  EXPECT_TRUE(early_semaphore.try_acquire());
+  EXPECT_TRUE(early_latch.try_wait());
 }
 
 WEFT_OVER_PROCS(StdMembers);

@@ -40,8 +40,9 @@ const mistake kMistakes[] = {
     {"mistake_forgotten_done",
      {},
      2,
-     {kDeadlock, waits("sync.WaitGroup.Wait of 0x[0-9a-f]+ \\(on the stack of goroutine 1, in "
-                       "mistake_forgotten_done.*\\)")}},
+     {kDeadlock,
+      waits("sync.WaitGroup.Wait of 0x[0-9a-f]+ \\(on the stack of goroutine 1, (in|made by) "
+            "mistake_forgotten_done.*\\)")}},
     {"mistake_done_twice", {}, 2, {"^panic: sync: negative WaitGroup counter\n"}},
     {"mistake_locked_twice",
      {},
@@ -85,18 +86,18 @@ const mistake kMistakes[] = {
      {kCheck},
      2,
      {waits("sync.Mutex.Lock of 0x[0-9a-f]+ \\(made by mistake_lock_on_the_heap.*\\), for")}},
-    {"mistake_lock_from_before",
+    {"mistake_lock_of_a_thread",
      {kCheck},
      2,
      {waits(
-         "sync.Mutex.Lock of 0x[0-9a-f]+ \\(first locked at mistake_lock_from_before.*\\), for")}},
+         "sync.Mutex.Lock of 0x[0-9a-f]+ \\(first locked at mistake_lock_of_a_thread.*\\), for")}},
     {"mistake_group_on_the_heap",
      {kCheck},
      2,
      {waits("sync.WaitGroup.Wait of 0x[0-9a-f]+ \\(made by mistake_group_on_the_heap.*"
             "/mistakes.cc:[0-9]+( \\+0x[0-9a-f]+)?\\), for")}},
     {"mistake_condition_on_the_heap",
-     {kCheck},
+     {},
      2,
      {waits("sync.Cond.Wait of 0x[0-9a-f]+ \\(made by .*queue.*/mistakes.cc:[0-9]+( "
             "\\+0x[0-9a-f]+)?\\), for")}},

@@ -22,7 +22,7 @@ template <class R, class F, class... Args>
 class task_state final : public value_state<R> {
  public:
   template <class G, class... As>
-  explicit task_state(G&& g, As&&... as)
+  [[gnu::always_inline]] explicit task_state(G&& g, As&&... as)
       : value_state<R>(kMethods),
         task_(std::in_place, std::forward<G>(g), std::forward<As>(as)...) {
     this->claim();
@@ -52,7 +52,8 @@ class task_state final : public value_state<R> {
 /// whoever waits first. As in std, the last future of an asynchronous call waits for its end when it
 /// is destroyed.
 template <class F, class... Args>
-[[nodiscard]] future<detail::async_result<F, Args...>> async(launch policy, F&& f, Args&&... args) {
+[[nodiscard, gnu::always_inline]] inline future<detail::async_result<F, Args...>> async(
+    launch policy, F&& f, Args&&... args) {
   using result = detail::async_result<F, Args...>;
   using state = detail::task_state<result, std::decay_t<F>, std::decay_t<Args>...>;
   auto* s = new state(std::forward<F>(f), std::forward<Args>(args)...);
@@ -68,7 +69,9 @@ template <class F, class... Args>
 
 template <class F, class... Args>
 requires(!std::is_same_v<std::decay_t<F>, launch>)
-    [[nodiscard]] future<detail::async_result<F, Args...>> async(F&& f, Args&&... args) {
+    [[nodiscard,
+      gnu::always_inline]] inline future<detail::async_result<F, Args...>> async(F&& f,
+                                                                                 Args&&... args) {
   return weft::async(launch::async | launch::deferred, std::forward<F>(f),
                      std::forward<Args>(args)...);
 }

@@ -12,6 +12,7 @@
 
 #include <weft/detail/deadline.h>
 #include <weft/detail/export.h>
+#include <weft/detail/made.h>
 #include <weft/detail/rethrow.h>
 
 namespace weft::detail {
@@ -24,7 +25,8 @@ class future_state {
     void (*run_deferred)(future_state*);
   };
 
-  explicit future_state(const methods& m) noexcept : methods_(&m) {}
+  [[gnu::always_inline]] explicit future_state(const methods& m) noexcept
+      : methods_(&m), gate_{made(this)} {}
   future_state(const future_state&) = delete;
   future_state& operator=(const future_state&) = delete;
 
@@ -75,8 +77,11 @@ class future_state {
   bool joins_ = false;     // async: the last handle waits for the end
   std::exception_ptr error_;
   // Storage of rt::count_gate, which counts to one.
-  std::uint64_t gate_ = std::uint64_t{1} << 32;
-  [[maybe_unused]] void* waiters_[3] = {};
+  struct gate {
+    const void* made_by;
+    std::uint64_t state = std::uint64_t{1} << 32;
+    void* waiters[3] = {};
+  } gate_;
 };
 
 // A reference that is counted.
@@ -136,7 +141,7 @@ class value_state : public future_state {
   using value_type = typename stored<T>::type;
 
  public:
-  value_state() noexcept : value_state(kMethods) {}
+  [[gnu::always_inline]] value_state() noexcept : value_state(kMethods) {}
   ~value_state() {
     if (has_value_) {
       value()->~value_type();
@@ -196,7 +201,7 @@ class value_state : public future_state {
   }
 
  protected:
-  explicit value_state(const methods& m) noexcept : future_state(m) {}
+  [[gnu::always_inline]] explicit value_state(const methods& m) noexcept : future_state(m) {}
 
  private:
   static void destroy(future_state* s) noexcept { delete static_cast<value_state*>(s); }

@@ -65,7 +65,8 @@ class packaged_task<R(Args...)> {
  public:
   packaged_task() noexcept = default;
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, packaged_task>) explicit packaged_task(F&& f)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, packaged_task>)
+      [[gnu::always_inline]] explicit packaged_task(F&& f)
       : callable_(new detail::task_callable_of<std::decay_t<F>, R, Args...>(std::forward<F>(f))),
         state_(new detail::value_state<R>) {}
   template <class F, class Allocator>

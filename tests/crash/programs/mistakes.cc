@@ -268,9 +268,11 @@ CRASH_PROGRAM(mistake_lock_on_the_heap) {
     stay();
   });
 }
-CRASH_PROGRAM(mistake_lock_from_before) {
-  const auto m = std::make_unique<weft::mutex>();
-  return weft::run([&m] {
+// A variable of a thread has no symbol at its address, and nobody made it.
+CRASH_PROGRAM(mistake_lock_of_a_thread) {
+  static constinit thread_local weft::mutex its_own;
+  weft::mutex* const m = &its_own;
+  return weft::run([m] {
     m->lock();
     m->lock();
     stay();

@@ -1,41 +1,48 @@
 // sync/lockcheck.h: what its tables of fixed size keep, and what they must not take for something else.
 #include "sync/lockcheck.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <gtest/gtest.h>
-#include <random>
 #include <thread>
-#include <vector>
 
-#include <weft/detail/made.h>
+#include "sync/made_word.h"
 
 namespace weft::rt {
 namespace {
 
-constexpr std::size_t kMany = 200'000;     // far more than are known at a time
+constexpr std::size_t kMany = 200'000;     // far more than are remembered at a time
 constexpr std::size_t kHeldAtOnce = 5000;  // more than there is room for
 
 int inversions = 0;
 const int here = 0;  // a place in the program
 
-// What is locked are addresses; nobody looks at what is there.
 class Lockcheck : public testing::Test {
  protected:
-  struct alignas(16) object {};
+  struct object : made_word {
+    object() = default;
+  };
 
   void SetUp() override {
     inversions = 0;
     lock_reports counting;
     counting.inverted = [](const lock_reports::inversion&) { ++inversions; };
     set_lock_reports(counting);
-    for (object& o : objects_) detail::note_made(&o);
+    for (object& o : objects_) o = {};
   }
-  // Nothing is left in the tables but who was made where.
+  // Nothing is left in the tables.
   void TearDown() override {
-    for (const object& o : others_) detail::note_made(&o);
+    for (object& o : objects_) make_anew(o);
+    for (object& o : others_) make_anew(o);
     set_lock_reports({});
+  }
+
+  // Another one at its address, which is locked once.
+  static void make_anew(object& o) {
+    o = {};
+    lock(o);
+    unlock(o);
+    o = {};
   }
 
   static void lock(const object& o, lock_mode mode = lock_mode::exclusive) {
@@ -70,35 +77,28 @@ class Lockcheck : public testing::Test {
   static inline std::array<object, 2> objects_;
   static inline object& a_ = objects_[0];
   static inline object& b_ = objects_[1];
-  static inline std::vector<object> others_ = std::vector<object>(kMany);
+  static inline std::array<object, 2> others_;
 };
 
-TEST_F(Lockcheck, ObjectsThatAreOnlyMadeDisplaceNoLocks) {
+TEST_F(Lockcheck, OfALockThatIsGoneNoOrderIsLeft) {
   lock_in_turn(a_, b_);
-  for (const object& o : others_) detail::note_made(&o);
+  a_ = {};
   lock_in_turn(b_, a_);
+  EXPECT_EQ(inversions, 0);
+  lock_in_turn(a_, b_);
   EXPECT_EQ(inversions, 1);
 }
 
-// Nobody notices that another one is at its address.
-TEST_F(Lockcheck, OfALockThatIsDisplacedNoOrderIsLeft) {
-  lock_in_turn(a_, b_);
-  // In no order: which one has to go goes by turns, and could miss those whom we look at.
-  std::vector<const object*> all;
-  for (const object& o : others_) all.push_back(&o);
-  std::shuffle(all.begin(), all.end(), std::mt19937(1));  // NOLINT: the same each time
-  for (const object* o : all) {
-    lock(*o);
-    unlock(*o);
-  }
-  detail::note_made(&a_);
-  lock_in_turn(b_, a_);
-  EXPECT_EQ(inversions, 0);
+TEST_F(Lockcheck, ALockKnowsWhoMadeItOrElseWhoLockedItFirst) {
+  lock(a_);
+  EXPECT_EQ(a_.made_by(), nullptr);
+  EXPECT_EQ(a_.first_lock(), &here);
+  unlock(a_);
 }
 
 TEST_F(Lockcheck, OrdersOfLocksThatAreGoneTakeNoRoom) {
   for (std::size_t i = 0; i < kMany; ++i) {
-    detail::note_made(&a_);
+    a_ = {};
     lock_in_turn(i % 2 == 0 ? a_ : b_, i % 2 == 0 ? b_ : a_);
   }
   ASSERT_EQ(inversions, 0);
@@ -108,12 +108,12 @@ TEST_F(Lockcheck, OrdersOfLocksThatAreGoneTakeNoRoom) {
 
 // A ring of three, one of whom goes: the others' order is as it was.
 TEST_F(Lockcheck, OnlyTheOrdersOfOneThatIsGoneAreForgotten) {
-  const object& c = others_[0];
-  const object& d = others_[1];
+  object& c = others_[0];
+  object& d = others_[1];
   lock_in_turn(a_, b_);
   lock_in_turn(b_, c);
   lock_in_turn(c, d);
-  detail::note_made(&b_);
+  make_anew(b_);
   lock_in_turn(c, a_);
   EXPECT_EQ(inversions, 0) << "the way from a to c led over b";
   lock_in_turn(d, c);
@@ -157,7 +157,7 @@ TEST_F(Lockcheck, AWriterWhoFoundNoRoomToQueueLeavesTheOthersThere) {
   unlock(a_, lock_mode::queued);
   EXPECT_EQ(owners(a_), 1);
   unhold_too_many();
-  detail::note_made(&a_);
+  make_anew(a_);
   EXPECT_EQ(owners(a_), 0) << "it is another one now";
 }
 
