@@ -86,11 +86,9 @@ class freeze_core {
   }
   // No guardian has come: whoever is held goes on, and nobody is held until one comes after all.
   void let_all_go() {
-    // order: relaxed, the word alone decides
-    if (!WEFT_MUTANT("keeps-the-frozen")) {
-      released_.store(kEverybody, WEFT_ORDER(FZ0, relaxed));
-      futex_wake(released_, INT_MAX);
-    }
+    if (WEFT_MUTANT("keeps-the-frozen")) return;
+    released_.store(kEverybody, WEFT_ORDER(FZ0, relaxed));  // order: relaxed, as for let_go()
+    futex_wake(released_, INT_MAX);
   }
 
   // -- a straggler, in its handler
