@@ -5,7 +5,6 @@
 
 #include "base/debug_vars.h"
 #include "base/fatal.h"
-#include "base/readable.h"
 #include "chan/channel.h"
 #include "debug/demangle.h"
 #include "debug/frame.h"
@@ -17,7 +16,6 @@
 #include "gmp/g.h"
 #include "os/clock.h"
 #include "sync/lockcheck.h"
-#include "sync/made_word.h"
 
 namespace weft::rt {
 
@@ -48,17 +46,6 @@ void print_duration(printer& out, std::int64_t ns) {
   } else {
     out.dec(ns / kSecond).chr('.').dec(ns / (kSecond / 10) % 10).chr('s');
   }
-}
-
-// Of what has such a word. It may be gone by now, and the word anything: then it is seldom in a program.
-WEFT_NO_TSAN object_origin origin_of(const void* object) {
-  if (!readable(address(object), sizeof(made_word))) return {};
-  const auto code = [](const void* place) {
-    loaded_file file;
-    return find_loaded_file(address(place) - 1, file) ? place : nullptr;
-  };
-  const auto& word = *static_cast<const made_word*>(object);
-  return {code(word.made_by()), code(word.first_lock())};
 }
 
 WEFT_NO_TSAN bool awaits_made_object(const G& gp) {

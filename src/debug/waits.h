@@ -61,6 +61,9 @@ struct object_origin {
 };
 void print_object(printer& out, const void* object, const object_origin& from = {}) noexcept;
 
+// Of what has a made_word. It may be gone by now.
+object_origin origin_of(const void* object) noexcept;
+
 // Sets what sync/lockcheck.h reports. Once, while booting.
 void install_lock_reports() noexcept;
 
