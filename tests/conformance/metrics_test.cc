@@ -91,6 +91,8 @@ TEST(Metrics, CountsByState) {
         EXPECT_EQ(count("/sched/goroutines-created:goroutines"), before + 1010);
         gate.done();
         done.wait();
+        EXPECT_EQ(count("/sched/goroutines-created:goroutines"), before + 1010)
+            << "also if they end";
         EXPECT_GE(count("/sched/threads/total:threads"), 1u);
       },
       {.max_procs = 1});

@@ -15,6 +15,7 @@ TEST(Stack, OfTheCaller) {
   weft::run([&] { text = weft::runtime::stack(); });
   EXPECT_TRUE(text.starts_with("goroutine ")) << text;
   EXPECT_NE(text.find(" [running]:\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("(...)\n\t"), std::string::npos) << "no frames\n" << text;
   EXPECT_EQ(text.find("\n\ngoroutine "), std::string::npos) << "only this one\n" << text;
 }
 
