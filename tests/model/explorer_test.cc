@@ -119,6 +119,43 @@ TEST(Explorer, FutexComparesAndQueuesAtOnce) {
   EXPECT_EQ(explore(build(false)).failure, "deadlock: sleeper waits in futex_wait;");
 }
 
+// What the kernel has seen its caller has seen: no older value comes after that, and a loop that sleeps on what it
+// has loaded ends, however old that was.
+TEST(Explorer, FutexThatDoesNotSleepHasSeenWhy) {
+  int refused = 0;
+  const report once = explore([&refused](world& w) {
+    auto* s = w.make<state>();
+    w.thread("sleeper", [s, &refused] {
+      const std::uint32_t seen = s->word.load(rlx);
+      if (seen == 2 || rt::futex_wait(s->word, seen) != rt::futex_result::would_block) return;
+      ++refused;
+      check(s->word.load(rlx) > seen, "an older value after a newer one");
+    });
+    w.thread("waker", [s] {
+      s->word.store(1, rlx);
+      s->word.store(2, rlx);
+      rt::futex_wake(s->word, 1);
+    });
+  });
+  EXPECT_TRUE(once.ok) << once.trace;
+  EXPECT_GT(refused, 0);
+  const report loop = explore(
+      [](world& w) {
+        auto* s = w.make<state>();
+        w.thread("sleeper", [s] {
+          for (std::uint32_t seen = 0; seen != 2; seen = s->word.load(rlx)) {
+            rt::futex_wait(s->word, seen);
+          }
+        });
+        w.thread("waker", [s] {
+          for (const std::uint32_t value : {1u, 0u, 1u, 0u, 2u}) s->word.store(value, rlx);
+          rt::futex_wake(s->word, 1);
+        });
+      },
+      {.preemptions = 4, .rereads = 1000, .max_steps = 200});
+  EXPECT_TRUE(loop.ok) << loop.trace;
+}
+
 // A waker that skips the system call when it sees no waiter needs a full fence on both sides.
 TEST(Explorer, SkippedWakeNeedsFences) {
   const auto build = [](std::memory_order fence) {
