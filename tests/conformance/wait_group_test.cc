@@ -335,9 +335,9 @@ TEST_P(WaitGroup, ConstantInitialised) {
 }
 
 // How many are on its lists: nobody may come to an object that another one destroys, so the test has to
-// know that all are there. (The word's lower half, but for the lock bit: src/sync/wait_group_core.h.)
+// know that all are there. (The second word's lower half, but for the lock bit: src/sync/wait_group_core.h.)
 int listed(unsigned char* place) {
-  auto& word = *reinterpret_cast<std::uint64_t*>(place);
+  auto& word = reinterpret_cast<std::uint64_t*>(place)[1];
   return static_cast<int>(std::atomic_ref(word).load() & 0x7fffffff);
 }
 
