@@ -27,7 +27,10 @@ namespace weft {
 /// Tasks may call run(), but not wait(): it would wait for itself.
 class task_group {
  public:
-  WEFT_EXPORT explicit task_group(context parent = context::background());
+  [[gnu::always_inline]] explicit task_group(context parent = context::background())
+      : cancel_(context_), unwinding_(std::uncaught_exceptions()) {
+    begin(parent);
+  }
   WEFT_EXPORT ~task_group();
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
@@ -82,6 +85,7 @@ class task_group {
   void cancel() const noexcept { cancel_(nullptr); }
 
  private:
+  WEFT_EXPORT void begin(const context& parent);
   WEFT_EXPORT void enter();
   WEFT_EXPORT bool enter(const context& ctx);
   WEFT_EXPORT bool wait_within(detail::limit l);

@@ -1,4 +1,5 @@
 // Where an object was made: looked for, if its constructor cannot say so by itself (weft/detail/made.h), and read.
+#include <cerrno>
 #include <cstdint>
 
 #include <weft/detail/made.h>
@@ -11,7 +12,12 @@
 
 namespace weft::detail {
 
-const void* find_maker() noexcept { return rt::user_call_site(__builtin_return_address(0)); }
+const void* find_maker() noexcept {
+  const int saved_errno = errno;  // files are looked into
+  const void* const found = rt::user_call_site(__builtin_return_address(0));
+  errno = saved_errno;
+  return found;
+}
 
 }  // namespace weft::detail
 

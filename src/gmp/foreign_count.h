@@ -41,8 +41,8 @@ class foreign_count {
     // order: relaxed; the woken thread's end, or the waker's, makes it visible to the check
     word_.fetch_add(kChange - 1, WEFT_ORDER(FB0, relaxed));
   }
-  // By one that was never counted, because its sleep had a limit, or because the caller counts it among those who cannot act
-  // (sysmon, in a handler), when somebody has called is_woken() for it. Until it does, the count is too low by one: while a thread may act, so that nothing is reported.
+  // By one that was never counted, because its sleep had a limit, or because it is sysmon in a handler (sched/foreign.cc), when
+  // somebody has called is_woken() for it. Until it does, the count is too low by one: while a thread may act, so that nothing is reported.
   void was_not_asleep() {
     word_.fetch_add(kChange + 1, WEFT_ORDER(FB0, relaxed));  // order: relaxed, as is_woken()
   }

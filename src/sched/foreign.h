@@ -12,6 +12,8 @@ void block_thread(waiter& w, commit_fn commit, void* arg);
 // the caller's. True: woken, or the commit refused.
 [[nodiscard]] bool block_thread_until(waiter& w, commit_fn commit, void* arg,
                                       std::int64_t deadline);
+// By sysmon, when no handler of the program's runs on it any more: those block as threads, too.
+void handler_is_over();
 void wake_thread(waiter* w);
 
 }  // namespace weft::rt

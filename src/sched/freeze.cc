@@ -134,15 +134,32 @@ std::uint32_t list_stragglers() {
   return to_signal;
 }
 
-// It has used its share, or waits for somebody else.
-bool had_its_turn(std::uint32_t i, long long began, std::int64_t share) {
-  if (freezing.frozen(i)) {
-    return false;
+bool sleeps(char state) { return state == 'S' || state == 'D'; }
+
+// A straggler while it is let go. Where the kernel does not tell its state, since there is no /proc, or no descriptor to read
+// it by, it sleeps if it has used no processor since the last look; or a busy machine has passed it over.
+class turn_watch {
+ public:
+  explicit turn_watch(std::uint32_t i)
+      : entry_(i), began_(task_cpu_time(freezing.tid(i))), last_look_(began_) {}
+  // It has used its share, waits for somebody else, or is gone.
+  bool is_over(std::int64_t share) {
+    if (freezing.frozen(entry_)) {
+      return false;
+    }
+    const int tid = freezing.tid(entry_);
+    const long long now = task_cpu_time(tid);
+    const char state = task_state(tid);
+    const bool idle = state == 0 && now == last_look_ && ++idle_looks_ > 1;
+    last_look_ = now;
+    return now < 0 || now - began_ >= share || sleeps(state) || idle;
   }
-  const int tid = freezing.tid(i);
-  const char state = task_state(tid);
-  return task_cpu_time(tid) - began >= share || state == 'S' || state == 'D' || state == 0;
-}
+
+ private:
+  std::uint32_t entry_;
+  long long began_, last_look_;
+  int idle_looks_ = 0;
+};
 
 bool exiting_thread_is_stuck() {
   const int tid = freezing.exiting();
@@ -150,17 +167,17 @@ bool exiting_thread_is_stuck() {
   timespec pause{0, kLook};
   nanosleep(&pause,
             nullptr);  // with all signals masked: a handler might exit, and nobody would guard
-  const char state = task_state(tid);
-  return (state == 'S' || state == 'D') && task_cpu_time(tid) == before;
+  const char state = task_state(tid);  // 0: unknown, as above
+  return (sleeps(state) || state == 0) && task_cpu_time(tid) == before;
 }
 
 // A turn of straggler i. True: the exiting thread has moved meanwhile. That ends the turn, but not before it has begun: the
 // exiting thread may be one that naps, and moves by itself before a busy machine has given this one a processor.
 bool give_turn(std::uint32_t i, std::int64_t share) {
-  const long long began = task_cpu_time(freezing.tid(i));
+  turn_watch turn(i);
   freezing.let_go(i);
   bool stuck = true;
-  while (!had_its_turn(i, began, stuck ? share : kLeastShare)) {
+  while (!turn.is_over(stuck ? share : kLeastShare)) {
     stuck = exiting_thread_is_stuck() && stuck;
   }
   freezing.stop_again(i);
@@ -240,13 +257,13 @@ void freeze_stragglers() {
   if (freezing.count() == 0) {
     return;
   }
+  spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
   // The guardian first. Without one a lock held by a frozen goroutine would hang the exit; then rather let
   // them run, those whom preemption has frozen, too. (What the guardian waits for may be theirs: it may come later.)
   if (!guardian_is_there()) {
     freezing.let_all_go();
     return;
   }
-  spinners_nap.store(true, WEFT_ORDER(SP0, relaxed));  // order: relaxed, a hint to this thread
   std::uint32_t asked = freezing.count() - to_signal;
   for (std::uint32_t i = 0; i < to_signal; ++i) {
     freezing.ask(i);

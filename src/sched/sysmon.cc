@@ -38,6 +38,7 @@
 #include "os/clock.h"
 #include "os/test_hooks.h"
 #include "sched/diagnostics.h"
+#include "sched/foreign.h"
 #include "sched/freeze.h"
 #include "sched/max_procs.h"
 #include "sched/netpoll.h"
@@ -169,6 +170,7 @@ signals_let_in::~signals_let_in() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  handler_is_over();
 }
 
 void sleep_open(std::int64_t ns) noexcept {

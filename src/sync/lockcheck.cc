@@ -1,6 +1,7 @@
 // See sync/lockcheck.h.
 #include "sync/lockcheck.h"
 
+#include <cerrno>
 #include <cstddef>
 
 #include <weft/mutex.h>
@@ -88,7 +89,11 @@ void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
 void set_lock_reports(const lock_reports& wanted) noexcept { reports = wanted; }
 
 const void* lock_site(const void* near) noexcept {
-  return reports.user_call != nullptr ? reports.user_call(near) : near;
+  if (reports.user_call == nullptr) return near;
+  const int saved_errno = errno;  // files are looked into
+  const void* const found = reports.user_call(near);
+  errno = saved_errno;
+  return found;
 }
 
 void lockcheck_wants(const void* lock, const void* site, lock_mode mode) noexcept {

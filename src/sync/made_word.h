@@ -40,7 +40,8 @@ class made_word {
     return reinterpret_cast<const void*>(word_ & ~(kMet | kFirstLock));
   }
 
-  std::uintptr_t word_ = 0;
+  using any_word [[gnu::may_alias]] = std::uintptr_t;  // to its constructor it is a pointer
+  any_word word_ = 0;
 };
 
 }  // namespace weft::rt

@@ -20,8 +20,7 @@ rt::count_gate& gate_of(wait_group* tasks) { return *reinterpret_cast<rt::count_
 
 }  // namespace
 
-task_group::task_group(context parent)
-    : context_(), cancel_(context_), unwinding_(std::uncaught_exceptions()) {
+void task_group::begin(const context& parent) {
   auto [inner, cancel] = with_cancel_cause(parent);
   context_ = inner;
   cancel_ = cancel;

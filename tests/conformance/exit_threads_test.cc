@@ -228,7 +228,7 @@ long own_time() {
 }
 
 // It is stopped while it holds what a destructor needs, and let go until it gives that up.
-WEFT_CHILD(exit_needs_a_stragglers_lock) {
+void need_a_stragglers_lock() {
   static std::mutex lock;
   static std::atomic<bool> held{false};
   struct needs_lock {
@@ -250,7 +250,19 @@ WEFT_CHILD(exit_needs_a_stragglers_lock) {
     weft::test::compute_for_ever();
   });
   while (!held) sched_yield();
+}
+WEFT_CHILD(exit_needs_a_stragglers_lock) {
+  need_a_stragglers_lock();
   return 18;
+}
+// … also if the kernel cannot be asked who sleeps: that takes a descriptor.
+WEFT_CHILD(exit_needs_a_lock_without_descriptors) {
+  need_a_stragglers_lock();
+  rlimit none{};
+  getrlimit(RLIMIT_NOFILE, &none);
+  none.rlim_cur = 0;
+  setrlimit(RLIMIT_NOFILE, &none);
+  return 19;
 }
 
 class ExitThreads : public weft::test::children_over_procs {};
@@ -292,6 +304,7 @@ TEST_P(ExitThreads, OverAHandler) { expect("exit_over_handler", 11, "handled 1\n
 TEST_P(ExitThreads, StragglersAreLetGoIfTheyHoldALock) {
   if (procs() < 4) GTEST_SKIP() << "two more compute beside the one that holds the lock";
   expect("exit_needs_a_stragglers_lock", 18, "got it\n");
+  expect("exit_needs_a_lock_without_descriptors", 19, "got it\n");
 }
 
 WEFT_OVER_PROCS(ExitThreads);

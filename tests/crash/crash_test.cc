@@ -431,6 +431,13 @@ TEST(Deadlock, NotWhileAnMIsCreatedSlowly) {  // X6
     EXPECT_EQ(o.err, "") << program;
   }
 }
+TEST(Deadlock, NotWhileSysmonHasWork) {  // X6
+  for (const char* procs : {"WEFTMAXPROCS=1", "WEFTMAXPROCS=4"}) {
+    const outcome o = run_program("last_work_is_sysmons", {procs});
+    EXPECT_EQ(o.exit_status, 7) << o.err;
+    EXPECT_EQ(o.err, "");
+  }
+}
 TEST(Deadlock, ASleeperIsShown) {  // [DG-2]
   EXPECT_TRUE(matches(run_program("asleep_beside_sleeper", {kAll}),
                       "\ngoroutine [0-9]+ \\[sleep\\] \\{name: dreamer\\}:\n"));

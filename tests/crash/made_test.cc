@@ -26,6 +26,8 @@ const object kObjects[] = {
     {"made_condition", "sync.Cond.Wait"},
     {"made_member", "sync.Cond.Wait"},
     {"made_wait_group", "sync.WaitGroup.Wait"},
+    {"made_task_group", "sync.WaitGroup.Wait"},
+    {"made_task_group_on_the_stack", "sync.WaitGroup.Wait", "\\(on the stack of goroutine 1, "},
     {"made_semaphore", "semacquire"},
     {"made_latch", "latch wait"},
     {"made_barrier", "barrier wait"},

@@ -58,6 +58,12 @@ case $way in
     # shellcheck disable=SC2086  # the flags are words
     eval "$cxx" -std=c++20 -O2 -o "'$work/consumer'" "'$here/main.cc'" $flags
     expect_sum "$work/consumer"
+    # The headers have instructions in them; programs may be compiled for either way of writing those.
+    if [[ $("$cxx" -dumpmachine) == x86_64-* ]]; then
+      printf '#include <weft/weft.h>\nweft::mutex* m() { auto* m = new weft::mutex; m->lock(); return m; }\n' >"$work/intel.cc"
+      # shellcheck disable=SC2086
+      eval "$cxx" -std=c++20 -O2 -masm=intel -c -o "'$work/intel.o'" "'$work/intel.cc'" $flags
+    fi
     # Where there is an archive of it, programs load no liburing.so.
     if grep -q '^WEFT_FOUND_LIBURING_ARCHIVE:INTERNAL=1' "$build/CMakeCache.txt"; then
       loads=$(readelf -d "$work/consumer" | grep NEEDED)

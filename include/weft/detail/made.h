@@ -40,7 +40,7 @@ WEFT_EXPORT const void* find_maker() noexcept;
   return find_maker();
 #elif defined(__x86_64__)
   const void* here;
-  asm volatile("leaq 0(%%rip), %0" : "=r"(here));
+  asm volatile("{leaq 0(%%rip), %0|lea %0, [rip]}" : "=r"(here));
   return here;
 #elif defined(__aarch64__)
   const void* here;

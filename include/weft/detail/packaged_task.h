@@ -70,7 +70,7 @@ class packaged_task<R(Args...)> {
       : callable_(new detail::task_callable_of<std::decay_t<F>, R, Args...>(std::forward<F>(f))),
         state_(new detail::value_state<R>) {}
   template <class F, class Allocator>
-  packaged_task(std::allocator_arg_t, const Allocator&, F&& f)
+  [[gnu::always_inline]] packaged_task(std::allocator_arg_t, const Allocator&, F&& f)
       : packaged_task(std::forward<F>(f)) {}
   packaged_task(packaged_task&&) noexcept = default;
   packaged_task& operator=(packaged_task&& other) noexcept {

@@ -101,6 +101,22 @@ CRASH_PROGRAM(made_wait_group) {
     all[0]->wait();
   });
 }
+CRASH_PROGRAM(made_task_group) {
+  return weft::run([] {
+    made::at(__LINE__ + 1);
+    const auto tasks = std::make_unique<weft::task_group>();
+    tasks->run([] { weft::chan<int>().recv(); });
+    tasks->wait();
+  });
+}
+CRASH_PROGRAM(made_task_group_on_the_stack) {
+  return weft::run([] {
+    made::at(__LINE__ + 1);
+    weft::task_group tasks;
+    tasks.run([] { weft::chan<int>().recv(); });
+    tasks.wait();
+  });
+}
 CRASH_PROGRAM(made_semaphore) {
   return weft::run([] {
     made::at(__LINE__ + 1);

@@ -1,8 +1,10 @@
-// The creation of an M takes long, while everybody else sleeps already: no deadlock.
+// The creation of an M takes long, or sysmon has what is left to do, while everybody else sleeps already: no deadlock.
 //
 // With five refusals it takes 15 ms, and those who sleep look for deadlocks after 2. The thread that
 // creates it is the only one that can still act.
+#include <chrono>
 #include <thread>
+#include <unistd.h>
 
 #include <weft/weft.h>
 
@@ -56,4 +58,23 @@ CRASH_PROGRAM(slow_m_by_locked_main) {
         return 7;
       },
       {.lock_main_thread = true});
+}
+
+// All that is left to do is in the hands of sysmon: Ps whose goroutines block, and who was frozen for them.
+CRASH_PROGRAM(last_work_is_sysmons) {
+  for (int round = 0; round < 60; ++round) {
+    weft::run([round] {
+      weft::wait_group wg;
+      for (int i = 0; i < 2; ++i) {
+        wg.go([=] { usleep(static_cast<useconds_t>(1000 + (round * 37 + i * 501) % 6000)); });
+      }
+      wg.go([] {
+        const auto until = weft::clock::now() + std::chrono::milliseconds(2);
+        while (weft::clock::now() < until) {
+        }
+      });
+      wg.wait();
+    });
+  }
+  return 7;
 }

@@ -143,7 +143,7 @@ TEST_P(NoMemory, PipesAndPrograms) {
     ASSERT_EQ(::pipe2(until, O_CLOEXEC), 0);
     auto [ctx, cancel] = weft::with_cancel(weft::context());
     cancel();
-    at_every_allocation("output of a program", 5, kNothing, [&](int) {
+    at_every_allocation("output of a program", 5, kNothing, [&, &ctx = ctx](int) {
       std::error_code ec;
       weft::process::command("cat").in(stream_choice::fd(until[0])).output(ctx, ec);
       if (ec != std::errc::operation_canceled) throw std::system_error(ec);
