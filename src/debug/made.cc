@@ -12,8 +12,9 @@
 
 namespace weft::detail {
 
-const void* find_maker() noexcept {
-  const int saved_errno = errno;  // files are looked into
+// Files are looked into, and errno is kept; not instrumented, since that is the thread's, and TSan sees goroutines.
+WEFT_NO_TSAN const void* find_maker() noexcept {
+  const int saved_errno = errno;
   const void* const found = rt::user_call_site(__builtin_return_address(0));
   errno = saved_errno;
   return found;

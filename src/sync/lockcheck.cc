@@ -88,7 +88,8 @@ void drop_held(const void* lock, lock_mode mode, std::uint64_t who) {
 
 void set_lock_reports(const lock_reports& wanted) noexcept { reports = wanted; }
 
-const void* lock_site(const void* near) noexcept {
+// Not instrumented: errno is the thread's, and TSan sees goroutines.
+WEFT_NO_TSAN const void* lock_site(const void* near) noexcept {
   if (reports.user_call == nullptr) return near;
   const int saved_errno = errno;  // files are looked into
   const void* const found = reports.user_call(near);

@@ -104,7 +104,7 @@ CRASH_PROGRAM(made_wait_group) {
 CRASH_PROGRAM(made_task_group) {
   return weft::run([] {
     made::at(__LINE__ + 1);
-    const auto tasks = std::make_unique<weft::task_group>();
+    const std::unique_ptr<weft::task_group> tasks(new weft::task_group);
     tasks->run([] { weft::chan<int>().recv(); });
     tasks->wait();
   });
