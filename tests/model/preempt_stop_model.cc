@@ -44,9 +44,7 @@ job* watched_hog(world& w, state* s, const char* text) {
 // sysmon asks those who compute, once the stop has been requested.
 void stop_and_ask(world& w) {
   auto* s = w.make<state>(w, 1, 3);
-  s->runs(0, 0, watched_hog(w, s, "h"));
-  s->serve(w, "M0", 0);
-  s->spares(w, 1);
+  s->runs_only(w, watched_hog(w, s, "h"));
   stopper(w, s, "S");
   s->sysmon(w, [=] {
     engine::get().block(gate_is_closed, s, "the gate");
@@ -82,9 +80,7 @@ void stop_and_rob(world& w) {
       s->call();
     });
   }};
-  s->runs(0, 0, h);
-  s->serve(w, "M0", 0);
-  s->spares(w, 1);
+  s->runs_only(w, h);
   s->sysmon(w, [=] {
     for (int i = 0; i < 2 && !rt::rob(s->p(0), s->m(0), 1, 1, either()) && !s->has_stopped; ++i) {
     }
@@ -129,9 +125,7 @@ void stop_and_rob_for_the_frozen(world& w) {
 
 void stop_and_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
-  s->runs(0, 0, blocking_job(w, s, "b"));
-  s->serve(w, "M0", 0);
-  s->spares(w, 1);
+  s->runs_only(w, blocking_job(w, s, "b"));
   stopper(w, s, "S");
   s->all_run(w, 1);
 }

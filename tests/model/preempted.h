@@ -78,6 +78,12 @@ struct state : runtime {
     sleeper(w, "M1", 1);
     spares(w, 2);
   }
+  // … and there is no second M so far.
+  void runs_only(world& w, job* j) {
+    runs(0, 0, j);
+    serve(w, "M0", 0);
+    spares(w, 1);
+  }
   // What sysmon does once the first goroutine has come to its code.
   template <class F>
   void sysmon(world& w, F does) {

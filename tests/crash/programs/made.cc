@@ -29,6 +29,17 @@ void* page() {
   return ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+// One waits for a mutex there, and then that goes.
+void wait_for_what_goes(void (*take_away)(void* page)) {
+  void* const place = page();
+  auto* const m = ::new (place) weft::mutex;
+  m->lock();
+  weft::thread waits([m] { m->lock(); });
+  while (!weft::test::somebody_waits_in("sync.Mutex.Lock")) weft::gosched();
+  take_away(place);
+  waits.join();
+}
+
 }  // namespace made
 
 CRASH_PROGRAM(made_mutex) {
@@ -158,24 +169,8 @@ CRASH_PROGRAM(made_async) {
 }
 // What is there when the report is written is not a mutex any more, or nothing at all.
 CRASH_PROGRAM(made_and_overwritten) {
-  return weft::run([] {
-    void* const place = made::page();
-    auto* const m = ::new (place) weft::mutex;
-    m->lock();
-    weft::thread waits([m] { m->lock(); });
-    while (!weft::test::somebody_waits_in("sync.Mutex.Lock")) weft::gosched();
-    std::memset(place, 0x5a, 4096);
-    waits.join();
-  });
+  return weft::run([] { made::wait_for_what_goes([](void* at) { std::memset(at, 0x5a, 4096); }); });
 }
 CRASH_PROGRAM(made_and_unmapped) {
-  return weft::run([] {
-    void* const place = made::page();
-    auto* const m = ::new (place) weft::mutex;
-    m->lock();
-    weft::thread waits([m] { m->lock(); });
-    while (!weft::test::somebody_waits_in("sync.Mutex.Lock")) weft::gosched();
-    ::munmap(place, 4096);
-    waits.join();
-  });
+  return weft::run([] { made::wait_for_what_goes([](void* at) { ::munmap(at, 4096); }); });
 }
