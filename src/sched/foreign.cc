@@ -48,14 +48,25 @@ bool publish(waiter& w, commit_fn commit, void* arg) {
 
 // sysmon, in a handler of the program's, is counted among the system's threads, who wake nobody. Asleep it does not; but once
 // it is woken, or if its sleep has a limit, it may, until the handler is over: so long the count stays too low by
-// one for each time, and nothing is reported. Only sysmon reads and writes this.
+// one for each time, and nothing is reported. (What a handler does before it first waits here is not seen.)
 namespace {
-constinit int owed_for_handlers = 0;
+
+constinit atomic<int> owed_for_handlers{0};  // by sysmon alone, but handlers nest
+
+void owe_for_handler() {
+  owed_for_handlers.fetch_add(1, WEFT_ORDER(FB0, relaxed));  // order: relaxed, its own thread's
+}
+
 }  // namespace
 
 void handler_is_over() {
-  for (; owed_for_handlers > 0; --owed_for_handlers) {
+  const int owed =
+      owed_for_handlers.exchange(0, WEFT_ORDER(FB0, relaxed));  // order: relaxed, as above
+  for (int i = 0; i < owed; ++i) {
     sched.foreign.was_not_asleep();
+  }
+  if (owed > 0) {
+    look_for_deadlock_soon();  // others who looked meanwhile have found that it may act
   }
 }
 
@@ -69,7 +80,7 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
   }
   if (!exits && is_sysmon()) {
     w.event.sleep();
-    ++owed_for_handlers;
+    owe_for_handler();
     return;
   }
   sched.foreign.falls_asleep();
@@ -99,7 +110,7 @@ bool block_thread_until(waiter& w, commit_fn commit, void* arg, std::int64_t dea
   const bool in_handler = !this_thread_exits() && is_sysmon();
   if (in_handler) {
     sched.foreign.is_woken();
-    ++owed_for_handlers;
+    owe_for_handler();
   }
   if (!w.event.sleep_until(deadline > 0 ? deadline : 0)) {
     if (w.claim->take()) {
@@ -108,7 +119,7 @@ bool block_thread_until(waiter& w, commit_fn commit, void* arg, std::int64_t dea
     w.event.sleep();  // somebody else ends this wait, and is about to wake us
   }
   if (in_handler) {
-    ++owed_for_handlers;
+    owe_for_handler();
   } else if (!WEFT_MUTANT("counted-off-twice")) {
     sched.foreign.was_not_asleep();
   }

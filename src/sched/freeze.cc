@@ -150,8 +150,9 @@ class turn_watch {
     const int tid = freezing.tid(entry_);
     const long long now = task_cpu_time(tid);
     const char state = task_state(tid);
-    const bool idle = state == 0 && now == last_look_ && ++idle_looks_ > 1;
+    idle_looks_ = now == last_look_ ? idle_looks_ + 1 : 0;
     last_look_ = now;
+    const bool idle = state == 0 && idle_looks_ > 1;
     return now < 0 || now - began_ >= share || sleeps(state) || idle;
   }
 

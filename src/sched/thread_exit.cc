@@ -27,6 +27,7 @@
 
 #include "base/fatal.h"
 #include "os/process.h"
+#include "sched/foreign.h"
 #include "sched/freeze.h"
 #include "sched/leak_roots.h"
 #include "sched/sched_api.h"
@@ -53,8 +54,12 @@ void begin_process_exit() {
   const int self = gettid();
   int first = 0;
   // order: relaxed, only the first one goes on; freeze_world() publishes it through sched.lock
-  if (!exiting.compare_exchange_strong(first, self, WEFT_ORDER(PX0, relaxed),
-                                       WEFT_ORDER(PX0, relaxed))) {
+  const bool is_first = exiting.compare_exchange_strong(first, self, WEFT_ORDER(PX0, relaxed),
+                                                        WEFT_ORDER(PX0, relaxed));
+  if (is_sysmon()) {
+    handler_is_over();  // it does not return to where it began
+  }
+  if (!is_first) {
     if (first != self) {  // ours: the net, after the thread's own entry
       stand_aside();
     }
