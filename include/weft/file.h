@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fcntl.h>  // O_RDONLY and the like, which open() takes
 #include <span>
 #include <string>
 #include <system_error>

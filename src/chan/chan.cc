@@ -164,14 +164,18 @@ namespace {
 
 }  // namespace
 
-chan_status chan_send_until(channel* c, void* value, const wait_limit& limit) {
+namespace {
+
+// Inlined into the forms with and without a limit: a channel with room, or with values, is as fast as its lock, and that
+// waits for every store before it, those of a call included.
+[[gnu::always_inline]] inline chan_status send(channel* c, void* value, const wait_limit& limit) {
   const unseen here;
   c->lock();
   const chan_status s = c->send(value);
   return s != chan_status::blocked ? s : wait_to_send(c, value, limit);
 }
 
-chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
+[[gnu::always_inline]] inline chan_status recv(channel* c, void* to, const wait_limit& limit) {
   const unseen here;
   about_to_look(c);
   c->lock();
@@ -180,6 +184,16 @@ chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
     return s;
   }
   return s == chan_status::closed ? closed_seen(c) : wait_to_recv(c, to, limit);
+}
+
+}  // namespace
+
+chan_status chan_send_until(channel* c, void* value, const wait_limit& limit) {
+  return send(c, value, limit);
+}
+
+chan_status chan_recv_until(channel* c, void* to, const wait_limit& limit) {
+  return recv(c, to, limit);
 }
 
 channel* chan_make(const detail::element_type& type, std::size_t capacity, chan_hook* hook) {
@@ -271,14 +285,14 @@ bool chan_send(channel* c, void* value) {
   if (c == nullptr) [[unlikely]] {
     rt::block_for_ever(rt::wait_reason::chan_send_nil);
   }
-  return rt::chan_send_until(c, value, kNoLimit) == chan_status::done;
+  return rt::send(c, value, kNoLimit) == chan_status::done;
 }
 
 bool chan_recv(channel* c, void* to) {
   if (c == nullptr) [[unlikely]] {
     rt::block_for_ever(rt::wait_reason::chan_receive_nil);
   }
-  return rt::chan_recv_until(c, to, kNoLimit) == chan_status::done;
+  return rt::recv(c, to, kNoLimit) == chan_status::done;
 }
 
 chan_end chan_try_send(channel* c, void* value) {

@@ -73,7 +73,8 @@ WEFT_NO_TSAN goroutine_dump::view::view(const G& g) {
   created_pc = g.created_pc;
   ctx = g.ctx;
   has_stack = g.stk && g.ctx.started();
-  locked = g.locked_m != nullptr;
+  const M* home = g.locked_m;
+  locked = home != nullptr && (!home->lent_once || home->locked_by_user != 0);
   // Also one whose P was taken: it is on its stack all the same (sched/preempt.cc).
   frozen = g.frozen;
   runs = g.in(g_status::running) || g.in(g_status::syscall) || frozen;

@@ -17,12 +17,11 @@ constinit stack_pool the_stacks;
 
 namespace {
 
-constexpr std::size_t kMinBatch = 8;       // guards installed at a time: at first
-constexpr std::size_t kMaxBatch = 512;     // … and once there are many
-constexpr std::size_t kMinChunk = 64;      // stacks per mapping: 16 MiB
-constexpr std::size_t kMaxChunk = 512;     // 128 MiB
-constexpr std::size_t kTrimBatch = 32;     // stacks trimmed while the lock is held
-constexpr std::size_t kPopulateFrom = 64;  // first pages come in bulk once there are so many stacks
+constexpr std::size_t kMinBatch = 8;     // guards installed at a time: at first
+constexpr std::size_t kMaxBatch = 512;   // … and once there are many
+constexpr std::size_t kMinChunk = 64;    // stacks per mapping: 16 MiB
+constexpr std::size_t kMaxChunk = 4096;  // 1 GiB
+constexpr std::size_t kTrimBatch = 32;   // stacks trimmed while the lock is held
 constexpr std::size_t kCanaryWords = 8;
 constexpr std::uintptr_t kMethodMask = 3;
 
@@ -65,14 +64,6 @@ bool drop_pages(const stack& s) noexcept {
   return decommit(from, static_cast<std::size_t>(s.hi - from));
 }
 
-/// Their first pages, which are about to be touched.
-void populate_tops(const stack* fresh, std::size_t n) noexcept {
-  std::byte* pages[kMostPopulated];
-  n = std::min(n, kMostPopulated);
-  for (std::size_t i = 0; i < n; ++i) pages[i] = fresh[i].hi - page_size();
-  populate(pages, n);
-}
-
 }  // namespace
 
 bool canary_intact(const stack& s) noexcept {
@@ -97,14 +88,11 @@ void report_overflow(const stack& s) noexcept {
 }
 
 std::size_t stack_pool::take(stack* out, std::size_t n) noexcept {
-  std::size_t got, clean = 0;  // the last of those we get are clean, see S3
+  std::size_t got;
   {
     scoped_lock hold(lock_);
-    const std::size_t warm = idle_count_ - clean_;
     got = take_idle_locked(out, n);
-    if (got > warm && carved_ >= kPopulateFrom) clean = got - warm;
   }
-  if (clean > 1) populate_tops(out + got - clean, clean);
   if (got == 0) got = take_fresh(out, n);
   for (std::size_t i = 0; i < got; ++i) {
     if (out[i].guard == guard_method::none) plant_canary(out[i]);
@@ -169,7 +157,8 @@ stack_pool::carving stack_pool::carve_locked() noexcept {
   return result;
 }
 
-/// Maps the next chunk, a smaller one if address space is scarce. False, with errno: none at all.
+/// Maps the next chunk, as large as all before it together, a smaller one if address space is scarce. False, with
+/// errno: none at all.
 bool stack_pool::map_chunk_locked() noexcept {
   for (std::size_t slots = std::clamp(carved_, kMinChunk, kMaxChunk); slots != 0; slots /= 4) {
     void* start = reserve_for_stacks(slots * stack_stride());

@@ -10,8 +10,9 @@
 //   2. light fence                    BD1      3. inside == 0: the P is ours               BD2
 //   3. robbed != 0: look under sched.lock         else robbed = 0, and nothing has happened
 //   leaves it
-//   4. inside = 0                     BD2
-//   5. asked != 0: give the P up
+//   4. inside = 0                     BD2      later, mostly when the M asks for it, but also on
+//   5. asked != 0: give the P up               its behalf (sched/borrow.cc): the P is the M's,
+//                                              robbed = 0                                   BD3
 //
 // BD-a: if rob() succeeds, the M touches nothing of its P any more: it sees `robbed` when it next enters.
 //       Otherwise two Ms use one P.
@@ -19,6 +20,8 @@
 // BD-c: a request is honoured at the latest when the M leaves the runtime. The handler that finds
 //       the M inside leaves its request in `asked`; it runs on the M's own thread, so that no fence is
 //       needed between 4 and 5.
+//
+// BD-d: what others did with the P is visible to the M that has it again: when it enters and finds `robbed` clear.
 //
 // Entering is a plain store and a plain load: the fence is paid for by sysmon (base/asymmetric_fence.h).
 //
@@ -47,8 +50,9 @@ class border {
     if (depth != 0) [[unlikely]] {
       return true;
     }
-    light_fence(WEFT_ORDER(BD1, seq_cst));               // order: BD1 Dekker with rob()
-    return robbed_.load(WEFT_ORDER(BD0, relaxed)) == 0;  // order: relaxed, the fence orders it
+    light_fence(WEFT_ORDER(BD1, seq_cst));  // order: BD1 Dekker with rob()
+    // order: BD3 acquire: sees what others did with its P; pairs with give_back()
+    return robbed_.load(WEFT_ORDER(BD3, acquire)) == 0;
   }
 
   // False: somebody else is to have the P.
@@ -100,7 +104,8 @@ class border {
     robbed_.store(1, WEFT_ORDER(BD0, relaxed));  // order: relaxed, under sched.lock
   }
   void give_back() {
-    robbed_.store(0, WEFT_ORDER(BD0, relaxed));  // order: relaxed, under sched.lock
+    // order: BD3 release: what was done with the P precedes the owner's next use; pairs with enter()
+    robbed_.store(0, WEFT_ORDER(BD3, release));
   }
   bool robbed() const {
     return robbed_.load(WEFT_ORDER(BD0, relaxed)) != 0;  // order: relaxed, under sched.lock, or own

@@ -71,7 +71,8 @@ struct alignas(64) G {
     std::size_t stack_size = 0;  // asked for by attrs
     G* lender;                   // of a borrowed stack: sched/in_place.cc
   };
-  G* chain_next = nullptr;  // of the first G of a chain on a shared list: the next chain
+  // Of the first G of a chain on a shared list: the next chain. In the global queue: one to fetch (queue.cc).
+  G* chain_next = nullptr;
   union {
     std::uint32_t chain_length;      // … and how many Gs it links
     std::int64_t waiting_since = 0;  // of one that waits: coarse_time()

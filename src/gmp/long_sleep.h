@@ -25,6 +25,9 @@ namespace weft::rt {
 class long_sleep {
  public:
   constexpr long_sleep() = default;
+  // As after begin(): whoever sleeps here will come later, and begins with end().
+  enum asleep_at_first { kAsleep };
+  explicit constexpr long_sleep(asleep_at_first) : sleeps_(1) {}
 
   // Look for work afterwards, then sleep() or end().
   void begin() {

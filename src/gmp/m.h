@@ -50,8 +50,12 @@ struct alignas(64) M {
   bool timer_is_due = false;      // woken by time: look at everybody's timers first
   bool looks_for_news = false;    // of descriptors, before it looks for other work
   bool hands_p_on = false;        // on g0: lets another M go on with its P (WEFTDEBUG=migrate)
-  bool owes_watch = false;        // before it runs a goroutine: does anybody watch the timers?
-  commit_fn commit = nullptr;     // leaving::parked
+  M* lender = nullptr;            // whose P it has, for a moment (sched/borrow.cc)
+  std::uint32_t lenders_slice = 0;
+  std::int32_t lenders_p = 0;
+  bool short_slices = false;   // … as the kernel gives it processors
+  bool owes_watch = false;     // before it runs a goroutine: does anybody watch the timers?
+  commit_fn commit = nullptr;  // leaving::parked
   waiter* commit_waiter = nullptr;
   void* commit_arg = nullptr;
   stack left_stack{};  // leaving::exited: the record may be reused already
@@ -65,6 +69,7 @@ struct alignas(64) M {
   std::uint32_t locked_by_user = 0;  // lock_os_thread() that has not been undone
   std::uint32_t locked_by_runtime = 0;  // likewise pin_to_thread(); and run() with lock_main_thread
   bool lent = false;                    // … to which the thread belongs
+  bool lent_once = false;               // … and only until its goroutine leaves it
   bool in_handler = false;              // interrupted by the runtime's signal
   const void* interrupted = nullptr;    // … here: the handler's ucontext_t, for stack traces
   bool leaves_loop = false;             // as soon as no goroutine is locked to it
@@ -82,6 +87,7 @@ struct alignas(64) M {
   M* idle_next = nullptr;
   M* all_next = nullptr;
   bool is_idle = false;
+  bool stands_in = false;         // it sleeps until the next timer although no P is idle
   bool watches_deadlock = false;  // sleeps with a time-out to look for deadlocks again
   bool poked = false;             // its note is set, but without a P: it shall look now
   bool dismissed = false;         // … or without a P: it shall end (sched/reap.cc)
@@ -91,10 +97,12 @@ struct alignas(64) M {
   // -- sysmon's (sched/sysmon.cc, sched/retake.cc)
   atomic<std::uint32_t> signalled{0};  // a request is on its way
   atomic<std::uint32_t> calls{0};      // odd: it has said that it may block (runtime::blocking())
+  std::int64_t call_began = 0;         // owner only: … and given its P away then
   M* robbed_next = nullptr;            // guarded by sched.lock
-  bool frozen_outside = false;         // guarded by sched.lock: frozen in the user's code
-  bool returned = false;               // guarded by sched.lock: … or waits for a P after a call
-  long long cpu_seen = 0;              // of a robbed one
+  bool lends = false;  // guarded by sched.lock: … robbed while it computed (sched/borrow.cc)
+  bool frozen_outside = false;  // guarded by sched.lock: frozen in the user's code
+  bool returned = false;        // guarded by sched.lock: … or waits for a P after a call
+  long long cpu_seen = 0;       // of a robbed one
 
   // By the owner, which is another thread than the record's last one. A signal may have been on its way to that, which
   // took it as a plain thread.

@@ -35,6 +35,7 @@ struct p_watch {
   std::int64_t cpu_when = 0;
   std::uint32_t call = 0;  // the call that may block in which it was, and since when
   std::int64_t call_when = 0;
+  std::uint32_t switches = 0;  // of the P, when it was last looked at
   bool asked = false;
   bool signalled = false;
 };

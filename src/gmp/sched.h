@@ -54,6 +54,7 @@ struct sched_state {
   std::uint32_t idle_period WEFT_GUARDED_BY(lock) = 0;   // counts up while the runtime is in use
   std::int32_t locked_m_idle WEFT_GUARDED_BY(lock) = 0;  // locked Ms that wait for their goroutine
   std::int32_t m_count WEFT_GUARDED_BY(lock) = 0;        // Ms that exist or are being created
+  std::int32_t leaving_ms WEFT_GUARDED_BY(lock) = 0;  // … of which so many are about to be none
   std::uint64_t m_next_id WEFT_GUARDED_BY(lock) = 0;
   std::int32_t max_threads WEFT_GUARDED_BY(lock) = kDefaultMaxThreads;
 
@@ -62,10 +63,12 @@ struct sched_state {
   M* robbed_ms WEFT_GUARDED_BY(lock) = nullptr;      // in the user's code without a P
   M* next_robbed WEFT_GUARDED_BY(lock) = nullptr;  // … whom sysmon looks at next; null: the first
   std::int32_t robbed_count WEFT_GUARDED_BY(lock) = 0;
+  shared_atomic<bool> calls_last{
+      false};  // those that are announced take long, mostly (sched/blocking.cc)
   P* unmanned_ps WEFT_GUARDED_BY(lock) = nullptr;         // have work, and wait for a new M
   std::int32_t spares_to_make WEFT_GUARDED_BY(lock) = 0;  // by the spawner
   std::int32_t spares_coming WEFT_GUARDED_BY(lock) = 0;  // asked for, and not among the idle Ms yet
-  bool begun WEFT_GUARDED_BY(lock) = false;  // sysmon and the spawner are there, or coming
+  atomic<bool> begun{false};  // sysmon and the spawner are there, or coming; raised under lock
   std::int32_t system_threads WEFT_GUARDED_BY(lock) = 0;  // they, as far as they are there
   atomic<std::int32_t> creators{0};  // Ms that create threads; raised under lock
 

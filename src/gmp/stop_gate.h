@@ -11,6 +11,7 @@
 // W1: arrive() is called exactly once for every P that was busy when the gate closed. Such a P has one
 //     owner: the M that runs it, the M that it is being handed to, or the thread that hands it off; and
 //     none of them lets go of it, by making it idle, say, while the gate is closed.
+//     So it is for every M that has lent its P (sched/borrow.cc) when the gate closed, as it computes without one.
 //     Otherwise the stopper sleeps for ever, or goes on while a goroutine runs.
 //
 // At exit the world is frozen for good, perhaps while somebody stops it, or has stopped it:

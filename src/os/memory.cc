@@ -4,13 +4,10 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/debug_vars.h"
-#include "base/valgrind.h"
 #include "os/test_hooks.h"
 
 namespace weft::rt {
@@ -53,27 +50,6 @@ void release(void* start, std::size_t bytes) noexcept { munmap(start, bytes); }
 bool decommit(void* start, std::size_t bytes) noexcept {
   const int advice = debug_vars.madvdontneed != 0 ? MADV_DONTNEED : MADV_FREE;
   return madvise(start, bytes, advice) == 0;
-}
-
-bool populate(std::byte* const* pages, std::size_t n) noexcept {
-  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; on oneself in bulk: 6.13
-  constexpr int kPidfdSelf = -10000;  // Linux 6.14
-  static constinit atomic<bool> refused{false};
-  os::load_test_hooks();
-  // order: MP1 relaxed: a fact about the kernel; who misses it finds it out again
-  if (os::test_hooks.deny_process_madvise.get() != 0 || on_valgrind() ||
-      refused.load(WEFT_ORDER(MP1, relaxed))) {
-    return false;
-  }
-  const int caller_errno = errno;
-  iovec ranges[kMostPopulated];
-  for (std::size_t i = 0; i < n; ++i) ranges[i] = {pages[i], page_size()};
-  const long done = syscall(SYS_process_madvise, kPidfdSelf, ranges, n, kPopulateWrite, 0U);
-  if (done < 0 && errno != ENOMEM) {
-    refused.store(true, WEFT_ORDER(MP1, relaxed));  // order: MP1 as above
-  }
-  errno = caller_errno;
-  return done == static_cast<long>(n * page_size());
 }
 
 void* regrow(void* start, std::size_t old_bytes, std::size_t new_bytes) noexcept {

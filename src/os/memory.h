@@ -20,12 +20,6 @@ void release(void* start, std::size_t bytes) noexcept;
 /// refuses, as it does for locked memory.
 bool decommit(void* start, std::size_t bytes) noexcept;
 
-/// Commits the page at each of the addresses, n of them, by one system call: two thirds of what as
-/// many faults cost. An optimisation only: where the kernel refuses (false), they come by faults.
-/// Requires: n <= kMostPopulated.
-inline constexpr std::size_t kMostPopulated = 64;
-bool populate(std::byte* const* pages, std::size_t n) noexcept;
-
 /// Grows a mapping made by reserve(), moving it if it must. Null and errno when the kernel refuses;
 /// the old mapping is then as it was.
 [[nodiscard]] void* regrow(void* start, std::size_t old_bytes, std::size_t new_bytes) noexcept;

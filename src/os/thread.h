@@ -14,4 +14,9 @@ inline constexpr int kThreadCreateAttempts = 20;
 /// Runs on: any thread without a P (pthread_create takes libc locks). Blocks: M, up to 210 ms.
 [[nodiscard]] int create_thread(void* (*fn)(void*), void* arg) noexcept;
 
+/// The calling thread runs for a short time only, again and again; or no longer. The kernel (Linux >= 6.12) serves such
+/// threads first: others may have to wait until the slice of one that computes is over, which is some milliseconds. A
+/// kernel that knows nothing of it does nothing, and one that forbids it changes nothing.
+void ask_for_short_slices(bool shortly) noexcept;
+
 }  // namespace weft::rt

@@ -3,6 +3,10 @@
 // A note for sysmon, and nothing else: it takes the P after 20 us if somebody needs it, instead of making
 // sure first that the thread is asleep (retake.cc). Whoever knows that it will take long gives the P away.
 //
+// If sysmon has had to take a P so, the next calls are expected to take long, too: they give their Ps away themselves, where
+// somebody waits for them and an M is there, until one of them turns out to have been short. So a program whose calls
+// are all long hands its Ps on at once, and one in whose calls nothing lasts never does.
+//
 // The goroutine stays on its thread throughout, and comes back to it.
 //
 // Go: runtime/proc.go entersyscall, exitsyscall, entersyscallblock [SC-1]…[SC-9]
@@ -11,16 +15,19 @@
 #include <weft/runtime.h>
 
 #include "base/fatal.h"
+#include "os/clock.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
+#include "sched/spawner.h"
 
 namespace weft::rt {
 
 namespace {
 
-// Gives the P away as if it had been taken.
-void give_p_away(M* mp) {
-  sched.lock.lock();
+constexpr std::int64_t kShortCall = 20'000;  // ns; sysmon would have left it alone
+
+// As if it had been taken.
+void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
   G* gp = mp->curg;
   P* pp = mp->p;
   gp->transition<g_status::running, g_status::syscall>();
@@ -31,6 +38,23 @@ void give_p_away(M* mp) {
   hand_off_p(pp);
 }
 
+// … if somebody waits for it who could run at once.
+void give_p_to_waiting(M* mp) {
+  const std::uint32_t local = mp->p->runq.size();
+  if (local == 0 && sched.runq.empty()) {
+    return;
+  }
+  sched.lock.lock();
+  const std::uint32_t fresh = local + sched.runq.free();
+  request_spare_ms_locked(spares_for(fresh));
+  if (fresh == 0 || sched.idle_ms == nullptr || sched.gate.closed()) {
+    sched.lock.unlock();
+    return;
+  }
+  mp->call_began = nanotime();
+  give_p_away_unlock(mp);
+}
+
 }  // namespace
 
 }  // namespace weft::rt
@@ -39,6 +63,7 @@ namespace weft::detail {
 
 using namespace rt;  // NOLINT: a thin cover
 
+// Not instrumented: errno is the thread's, whichever goroutine is there.
 WEFT_NO_TSAN blocking_call::blocking_call(bool surely) noexcept {
   M* mp = current_m();
   if (mp == nullptr || mp->curg == nullptr) {
@@ -46,14 +71,25 @@ WEFT_NO_TSAN blocking_call::blocking_call(bool surely) noexcept {
   }
   if (!surely) {
     outermost_ = mp->begin_call();
-    return;
+    // Who has no P has nothing to give, and needs none for the call.
+    // order: IC0 relaxed, a hint
+    if (!outermost_ || !sched.calls_last.load(WEFT_ORDER(IC0, relaxed)) || mp->border.robbed())
+        [[likely]] {
+      return;
+    }
   }
+  const int saved = errno;  // a call may be judged by whether it changes it
   mp = enter_runtime();
-  give_p_away(mp);
+  if (surely) {
+    sched.lock.lock();
+    give_p_away_unlock(mp);
+  } else {
+    give_p_to_waiting(mp);
+  }
   leave_runtime(mp);
+  errno = saved;
 }
 
-// Not instrumented: errno is the thread's, whichever goroutine is there.
 WEFT_NO_TSAN blocking_call::~blocking_call() {
   M* mp = current_m();
   if (mp == nullptr || mp->curg == nullptr) {
@@ -63,6 +99,12 @@ WEFT_NO_TSAN blocking_call::~blocking_call() {
     mp->end_call();
   }
   const int saved = errno;  // the result of the call
+  if (mp->call_began != 0) [[unlikely]] {
+    if (nanotime() - mp->call_began < kShortCall) {
+      sched.calls_last.store(false, WEFT_ORDER(IC0, relaxed));  // order: IC0 relaxed, a hint
+    }
+    mp->call_began = 0;
+  }
   leave_runtime(enter_runtime());
   errno = saved;
 }
@@ -71,15 +113,20 @@ WEFT_NO_TSAN blocking_call::~blocking_call() {
 
 namespace weft {
 
+// Inside the border, so that it begins with a P, and who has taken a P sees whether he may keep it (borrow.cc).
 no_preempt::no_preempt() noexcept {
   if (rt::G* gp = rt::current_goroutine()) {
+    rt::M* mp = WEFT_MUTANT("scope-without-p") ? nullptr : rt::enter_runtime();
     ++gp->keeps_p;
+    rt::leave_runtime(mp);
   }
 }
 
 no_preempt::~no_preempt() {
-  if (rt::G* gp = rt::current_goroutine(); gp != nullptr && --gp->keeps_p == 0) {
-    rt::leave_runtime(rt::enter_runtime());  // what was asked meanwhile
+  if (rt::G* gp = rt::current_goroutine()) {
+    rt::M* mp = rt::enter_runtime();
+    --gp->keeps_p;
+    rt::leave_runtime(mp);  // what was asked meanwhile
   }
 }
 

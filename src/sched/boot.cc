@@ -1,6 +1,7 @@
 // The beginning: the runtime starts itself when somebody first uses it, be it a static initialiser.
 //
-// Booting makes the Ps and nothing else. The first M comes with the first goroutine.
+// Booting makes the Ps and nothing else. The first M comes with the first goroutine; mostly it is the thread that boots
+// (locked.cc).
 //
 // Go: runtime/proc.go schedinit
 #include <cerrno>

@@ -84,7 +84,7 @@ bool look_for_deadlock_soon() {
     }
   }
   if (chosen == nullptr) {
-    check_dead();  // there never was an M
+    check_dead();  // there is no M
     return false;
   }
   if ((!chosen->poked || WEFT_MUTANT("poked-twice")) && chosen->nextp == nullptr) {

@@ -89,6 +89,18 @@ G* take_global() {
   return gp;
 }
 
+namespace {
+
+// All of a record that is about to run. It may be of no use, and null: only what it is worth to a cache counts.
+void fetch_soon(const G* gp) {
+  const auto at = reinterpret_cast<std::uintptr_t>(gp);
+  for (std::uintptr_t line = 0; line < sizeof(G); line += 64) {
+    __builtin_prefetch(reinterpret_cast<const void*>(at + line), 1);
+  }
+}
+
+}  // namespace
+
 G* global_batch_get(P* pp) {
   const auto procs = static_cast<std::uint32_t>(sched.proc_count());
   std::uint32_t n = global_batch(sched.runq.size(), procs, kRunQueueSize);
@@ -101,6 +113,7 @@ G* global_batch_get(P* pp) {
     if (gp == nullptr) {
       break;  // the rest is frozen, each on its own M
     }
+    fetch_soon(gp->chain_next);
     const bool fits = pp->runq.push(gp);
     WEFT_CHECK(fits, "global batch does not fit the local queue");
   }
@@ -121,11 +134,14 @@ found find_runnable(M* mp) {
     if (G* gp = overdue_news(mp)) {
       return {gp, false};
     }
-    if (G* gp = fair_share(pp)) {
+    if (G* gp = mp->lender == nullptr ? fair_share(pp) : nullptr) {
       return {gp, false};
     }
     if (found f = local(pp); f.gp != nullptr) {
       return f;
+    }
+    if (mp->lender != nullptr && repay_p(mp)) {
+      continue;
     }
     if (G* gp = from_global(pp)) {
       return {gp, false};

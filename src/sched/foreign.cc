@@ -18,9 +18,9 @@ namespace weft::rt {
 
 namespace {
 
-// As long as there is no M, which looks for deadlocks now and then, those who block do. Nobody tells
-// them that a thread has ended that never used weft.
-bool woken_before_there_was_an_m(waiter& w) {
+// As long as there is no M, which looks for deadlocks now and then, those who block do (MT1 in joining.cc). Nobody
+// tells them that a thread has ended that never used weft.
+bool woken_while_there_is_no_m(waiter& w) {
   for (std::int64_t pause = kFirstLook; !w.event.sleep_for(pause); pause = longer(pause)) {
     const scoped_lock held(sched.lock);
     if (sched.m_count > 0) {
@@ -55,6 +55,7 @@ constinit atomic<int> owed_for_handlers{0};  // by sysmon alone, but handlers ne
 
 void owe_for_handler() {
   owed_for_handlers.fetch_add(1, WEFT_ORDER(FB0, relaxed));  // order: relaxed, its own thread's
+  wake_sysmon();  // which may have slept for good: it pays when it wakes
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ void block_thread(waiter& w, commit_fn commit, void* arg) {
   }
   // The last M may have fallen asleep before this thread counted.
   const bool others_look = WEFT_MUTANT("sleeper-looks-not") || look_for_deadlock_soon();
-  if (!others_look && woken_before_there_was_an_m(w)) {
+  if (!others_look && woken_while_there_is_no_m(w)) {
     return;
   }
   w.event.sleep();

@@ -212,6 +212,7 @@ void wait_until_frozen(std::uint32_t asked) {
 
 // Waits until sysmon, or who stands in for it, has come to guard_exit_if_asked(). False: it does not.
 bool guardian_is_there() {
+  start_system_threads();  // nobody is frozen where there was no sysmon
   freezing.call_guardian(gettid());
   rouse_spawner();  // one of them comes: the other may be in a handler, or wait for libc
   wake_sysmon();

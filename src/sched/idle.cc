@@ -6,6 +6,7 @@
 // Go: runtime/proc.go startm, stopm, wakep, handoffp, pidleget, mput
 #include "base/fatal.h"
 #include "os/clock.h"
+#include "os/thread.h"
 #include "poll/poll_desc.h"
 #include "sched/chaos.h"
 #include "sched/netpoll.h"
@@ -57,6 +58,7 @@ P* release_p(M* mp, p_status to) {
     fatal(kBlocksInStoppedWorld, user_fault);  // it would arrive at the gate twice. keeps W1
   }
   mp->p = nullptr;
+  mp->lender = nullptr;
   pp->m.store(nullptr, WEFT_ORDER(PM1, relaxed));  // order: relaxed, says nothing
   set_thread(pp, 0);
   set_status(pp, to);
@@ -77,7 +79,7 @@ P* idle_p_get() {
     sched.idle_ps = pp->idle_next;
     pp->idle_next = nullptr;
     sched.idle.add_idle(-1);
-    wake_sysmon();
+    wake_sysmon_locked();
   }
   return pp;
 }
@@ -309,6 +311,14 @@ bool take_p_for(M* mp, ready_list& ready) WEFT_REQUIRES(sched.lock) {
   return true;
 }
 
+// It runs what others run, too: as the kernel does by default.
+void end_short_slices(M* mp) {
+  if (mp->short_slices && !mp->stands_in) {
+    mp->short_slices = false;
+    ask_for_short_slices(false);
+  }
+}
+
 // mp has a P. It may have been the one who watched the timers, and has work now.
 void pass_watch_on(M* mp, bool watched, bool crowd_waits) {
   mp->has_deputy = false;
@@ -337,6 +347,7 @@ void sleep_for_p_unlock(M* mp) {
     const std::int64_t until = locked ? kNever : watch_timers(mp);
     if (until == kTimerDue) {
       sched.lock.unlock();
+      end_short_slices(mp);
       return;
     }
     mp->watches_deadlock = all_asleep();
@@ -373,7 +384,9 @@ void sleep_for_p_unlock(M* mp) {
   }
   const bool watched = stop_watching_timers(mp);
   const bool crowd_waits = watched && sched.crowd_waits && sched.timer_watcher == nullptr;
+  mp->stands_in = mp->stands_in && mp->timer_is_due;
   sched.lock.unlock();
+  end_short_slices(mp);
   if (mp->p == nullptr) {
     mp->park.sleep();
     mp->park.clear();
@@ -394,6 +407,10 @@ void sleep_for_p_unlock(M* mp) {
 void stop_m(M* mp) {
   WEFT_CHECK(mp->p == nullptr && !mp->spinning, "stop_m: M has work");
   sched.lock.lock();
+  stop_m_unlock(mp);
+}
+
+void stop_m_unlock(M* mp) {
   if (P* waiting = unmanned_p_get()) {
     sched.lock.unlock();
     acquire_p(mp, waiting);

@@ -9,15 +9,23 @@
 // LK1: M and G refer to each other as long as one of the counts is not 0, and only then. Otherwise the
 //      goroutine goes on elsewhere, or the thread waits for a goroutine that has long left.
 //
+// A thread is lent in two ways. With lock_main_thread it is, until the goroutine ends, the only one to run it. The very first
+// goroutine of the process, if it is run()'s, begins on its caller's thread, too: a program that does little then needs
+// no other thread. But only until it leaves its stack for the first time (end_loan()): were the thread to run others in
+// its place, its caller might wait for one of those when it wants to return.
+//
 // Go: runtime/proc.go stoplockedm, startlockedm
 #include "sched/locked.h"
 
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
+#include "sched/thread_exit.h"
+#include "sched/world.h"
 
 namespace weft::rt {
 
@@ -77,13 +85,8 @@ class lent_mask {
   bool was_blocked_ = false;
 };
 
-}  // namespace
-
-void run_on_this_thread(detail::spawn_slot slot, const main_start& how) {
-  start_system_threads();
-  sched.lock.lock();
-  M* mp = reserve_m();
-  sched.lock.unlock();
+// The calling thread becomes mp, and is the caller's again afterwards.
+void lend_thread(M* mp, P* pp, detail::spawn_slot slot, const main_start& how) {
   bind_thread(mp);
   const lent_mask mask;
   const eh_state callers = *mp->eh_globals;
@@ -91,10 +94,63 @@ void run_on_this_thread(detail::spawn_slot slot, const main_start& how) {
   ++mp->locked_by_runtime;
   link_to_m(mp, static_cast<G*>(slot.goroutine));
   mp->lent = mp->leaves_loop = true;
-  start_main(slot, how);  // without a P: through the global queue, to somebody who lends us one
+  if (pp != nullptr) {
+    mp->lent_once = true;
+    acquire_p(mp, pp);
+    if (process_is_exiting()) {
+      stand_aside();  // whoever freezes the others did not see us: the P had no thread
+    }
+    preselect_main(slot, how);
+  } else {
+    start_main(slot, how);  // through the global queue, to somebody who lends us a P
+  }
   schedule(mp);
   *mp->eh_globals = callers;
   leave_m(mp);
+}
+
+// A P for the first goroutine of all, and its M. Nothing if it is not the first, or sysmon is wanted from the beginning.
+P* first_p(M** mp) {
+  const scoped_lock held(sched.lock);
+  if (system_threads_begun() || sched.m_count != 0 || sched.gate.closed() ||
+      debug_vars.schedtrace != 0) {
+    return nullptr;
+  }
+  P* pp = idle_p_get();
+  *mp = pp == nullptr ? nullptr : reserve_m();
+  return pp;
+}
+
+}  // namespace
+
+void run_on_this_thread(detail::spawn_slot slot, const main_start& how) {
+  start_system_threads();
+  sched.lock.lock();
+  M* mp = reserve_m();
+  sched.lock.unlock();
+  lend_thread(mp, nullptr, slot, how);
+}
+
+bool begin_on_this_thread(detail::spawn_slot slot, const main_start& how) {
+  M* mp = nullptr;
+  P* pp = first_p(&mp);
+  if (pp == nullptr) {
+    return false;
+  }
+  lend_thread(mp, pp, slot, how);
+  return true;
+}
+
+// Nobody can see the goroutine yet, which has just left its stack: from now on any M may run it.
+void end_loan(M* mp) {
+  if (mp->locked_by_user != 0 || mp->locked_by_runtime > 1) {
+    return;  // for reasons of its own it stays for now
+  }
+  mp->lent_once = false;
+  if (mp->locked_g != nullptr) {  // else it has ended
+    mp->locked_by_runtime = 0;
+    unlink_from_m(mp, mp->locked_g);
+  }
 }
 
 }  // namespace weft::rt

@@ -162,13 +162,15 @@ void somebody_must_poll() {
     }
     return;
   }
-  // One that has a P looks before it lets it go, or sysmon does. One without may be in a call for long.
+  // One that has a P looks before it lets it go, or sysmon does, who may have to come first. One without may be in a call
+  // for long.
   const bool has_p = sched.idle.idle() < sched.proc_count();
   if (P* pp = has_p ? nullptr : idle_p_get()) {
     start_m_unlock(pp, /*spinning=*/false);  // it finds nothing, and polls
     return;
   }
   sched.lock.unlock();  // or the world is stopped; who starts it asks again
+  start_system_threads();
 }
 
 void netpoll_backstop(std::int64_t now) {

@@ -19,6 +19,7 @@ void lock_os_thread() {
   rt::G* gp = mp == nullptr ? nullptr : mp->curg;
   bool overflow = false;
   if (gp != nullptr) {
+    rt::start_system_threads();  // before it can do anything to its thread that they should not inherit
     overflow = mp->locked_by_user + 1 == 0;
     mp->locked_by_user += overflow ? 0 : 1;
     mp->leaves_loop = true;

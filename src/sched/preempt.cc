@@ -145,6 +145,7 @@ void pass_on_unlock(P* pp, bool timer_is_due) WEFT_RELEASE(sched.lock) {
   M* idle = timer_is_due ? idle_m_get() : nullptr;
   if (idle != nullptr) {
     idle->timer_is_due = true;  // on whichever P
+    idle->stands_in = true;     // from then on
     hand_p_unlock(idle, pp);
     return;
   }

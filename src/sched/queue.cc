@@ -9,6 +9,9 @@ namespace weft::rt {
 
 namespace {
 
+// Whoever takes them walks from one to the next, and by then they are in no cache of his: he fetches so far ahead.
+constexpr std::uint32_t kFetchAhead = 8;
+
 // The ring is full: its older half and gp go to the tail of the global queue, in order. [RQ-2]
 // False: a thief came meanwhile, so that there is room again.
 bool overflow(P* pp, G* gp) {
@@ -20,6 +23,7 @@ bool overflow(P* pp, G* gp) {
   batch[n++] = gp;
   for (std::uint32_t i = 0; i + 1 < n; ++i) {
     batch[i]->schedlink = batch[i + 1];
+    batch[i]->chain_next = i + kFetchAhead < n ? batch[i + kFetchAhead] : nullptr;
   }
   const scoped_lock held(sched.lock);
   sched.runq.push_back(batch[0], batch[n - 1], n);

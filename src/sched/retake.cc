@@ -10,8 +10,8 @@
 //   otherwise it computes               after its slice it is asked to       D2, preempt.cc
 //                                         yield: a flag, then a signal
 //
-// Where somebody has just lost its P because it blocked, the next one is expected to block, too, so that it is looked at
-// as soon as it may have begun: every 20 us for a while if the last one had said so, or after 100 us.
+// Where somebody has just lost its P because it blocked, the next one is expected to block, too: for some looks they are 60 us
+// apart instead of 200. If it had said so, those who say so, too, give their Ps away themselves (blocking.cc).
 //
 // No single look is evidence: a thread that the kernel has merely descheduled uses no time, either, but
 // is called running. Two looks 200 us apart suffice while work waits, so that many who block one after
@@ -22,6 +22,10 @@
 // While all Ps switch by themselves, or are idle, the pause grows to 0.9 ms: it is that long, at most, until somebody
 // is looked at for the first time. While all compute, and only those wait who were frozen
 // before, there is nothing to find out but whether one begins to block: 2 ms.
+//
+// Where Ps switch often and by themselves, and have done so for long, as those of a server do, the pause is 2 ms, and whoever
+// makes work visible or takes an idle P does not wake sysmon: a look takes 20 us of somebody's processor, and such a process
+// has something new to look at with every request.
 //
 // A slice is 1 ms if somebody waits who has just become runnable, 10 ms if only those wait who were
 // frozen before. When nobody waits nobody is disturbed.
@@ -48,21 +52,25 @@ namespace weft::rt {
 namespace {
 
 constexpr std::int64_t kBlockedLook = 200'000;  // ns between two looks at a clock that stands still
-constexpr std::int64_t kNextBegins = 100'000;   // … after which a P has gone to another one
+constexpr std::int64_t kExpectantLook = 60'000;    // … where somebody has just been seen to block
 constexpr std::int64_t kAnnouncedLook = 20'000;    // [SM-4]
 constexpr std::int64_t kSlice = 1'000'000;         // while somebody waits
 constexpr std::int64_t kFrozenSlice = 10'000'000;  // … who has had his slices
 constexpr std::int64_t kNotice = 200'000;          // from the flag to the signal
 constexpr std::int64_t kHealthyLook = 900'000;     // while somebody waits, but everybody switches
+constexpr std::int64_t kLivelyLook = 2'000'000;    // while everybody switches often
+constexpr std::int64_t kLivelySlice = 200'000;     // that is, so often
 constexpr std::int64_t kCalmLook = 2'000'000;      // while all compute, and nobody is in a hurry
 constexpr std::int32_t kAtOnce = 16;
 
+constexpr int kConvincing = 16;  // looks in a row that find everybody lively
 constexpr int kExpectant = 16;  // looks after somebody blocked, in which another one is expected to
 
 // sysmon's own
 constinit std::int64_t healthy_pause = kBlockedLook;
-constinit int expects = 0;        // one who blocks, for so many looks
-constinit int expects_calls = 0;  // … and says so
+constinit std::int64_t last_look = 0;
+constinit int lively_looks = 0;
+constinit int expects = 0;  // one who blocks, for so many looks
 
 // What waits for a P.
 struct demand {
@@ -79,7 +87,7 @@ demand demand_locked(std::int64_t now) WEFT_REQUIRES(sched.lock) {
   demand d;
   d.frozen = sched.runq.has_frozen();
   d.stop = sched.gate.closed();
-  d.timer = earliest_timer() <= now;
+  d.timer = timer_for_sysmon() <= now;
   d.fresh = sched.runq.free();
   d.returned = sched.runq.returned();
   for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
@@ -122,7 +130,9 @@ std::int32_t stale_ps_locked(stale* out, std::int64_t now, std::int32_t* same)
     if (tick != w.tick || w.since == 0) {
       // order: SB0 relaxed, a time
       const std::int64_t began = pp->slice_began.load(WEFT_ORDER(SB0, relaxed));
-      w = {.tick = tick, .since = began > w.since && began < now ? began : now};
+      w = {.tick = tick,
+           .since = began > w.since && began < now ? began : now,
+           .switches = w.switches};
     } else {
       ++*same;
     }
@@ -135,6 +145,26 @@ std::int32_t stale_ps_locked(stale* out, std::int64_t now, std::int32_t* same)
   }
   std::sort(out, out + n, older);
   return n;
+}
+
+// True: whoever had a P has soon given it up, for many looks now. `same`: one has not.
+bool all_lively_locked(std::int64_t now, bool same) WEFT_REQUIRES(sched.lock) {
+  std::int64_t switches = 0;
+  for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+    P* pp = sched.p(i);
+    // order: SW0 relaxed, two readings of a counter
+    const std::uint32_t count = pp->switches.load(WEFT_ORDER(SW0, relaxed));
+    switches += count - pp->watch.switches;
+    pp->watch.switches = count;
+  }
+  const std::int64_t elapsed = now - last_look;
+  last_look = now;
+  if (same || expects != 0 || switches * kLivelySlice < elapsed) {
+    lively_looks = 0;
+  } else if (lively_looks < kConvincing) {
+    ++lively_looks;
+  }
+  return lively_looks == kConvincing;
 }
 
 }  // namespace
@@ -160,7 +190,7 @@ verdict judge(const stale& s, std::int64_t now, bool hurry) {
   const auto at_once = [&] {
     return hurry && task_runs(s.tid) ? verdict::computes : verdict::unknown;
   };
-  if (w.cpu >= 0 && now - w.cpu_when < kBlockedLook) {
+  if (w.cpu >= 0 && now - w.cpu_when < (expects != 0 ? kExpectantLook : kBlockedLook)) {
     return at_once();
   }
   const long long cpu = task_cpu_time(s.tid);
@@ -254,19 +284,20 @@ bool somebody_waits(std::int64_t now) noexcept {
   return !frozen_for_good() && !crashing() && demand_locked(now).urgent() && sched.idle.idle() == 0;
 }
 
-std::int64_t retake(std::int64_t now) noexcept {
+next_look retake(std::int64_t now) noexcept {
   stale found[kAtOnce];
   sched.lock.lock();
   if (frozen_for_good() || crashing()) {
     sched.lock.unlock();
-    return kNever;
+    return {kNever};
   }
   std::int32_t same = 0;
   const std::int32_t n = stale_ps_locked(found, now, &same);
   const demand d = demand_locked(now);
   const bool idle_ps = sched.idle.idle() > 0 && !d.stop;
   const bool robbed = sched.robbed_ms != nullptr;
-  const std::int64_t next = earliest_timer();
+  const bool lively = all_lively_locked(now, same > 0) && !robbed && !d.stop;
+  const std::int64_t next = timer_for_sysmon();
   if (sched.idle_ms == nullptr && !idle_ps && same > 0 &&
       (d.timer || (d.fresh != 0 && sched.frozen_ms < most_frozen()))) {
     request_spare_ms_locked(1);  // somebody will be frozen for them, and they need an M
@@ -276,12 +307,14 @@ std::int64_t retake(std::int64_t now) noexcept {
     freeze_robbed(now);
   }
   expects -= expects > 0 ? 1 : 0;
-  expects_calls -= expects_calls > 0 ? 1 : 0;
   healthy_pause =
       same == 0 && expects == 0 ? std::min(2 * healthy_pause, kHealthyLook) : kBlockedLook;
   if (!d.any() || idle_ps) {
     rob_the_blocked(found, n, now);
-    return std::max<std::int64_t>(next == kNever ? kNever : next - now, healthy_pause);
+    if (lively) {
+      return {kLivelyLook, /*firm=*/true};
+    }
+    return {std::max<std::int64_t>(next == kNever ? kNever : next - now, healthy_pause)};
   }
   // Those who have been waiting least are served first, by those who have computed longest.
   std::uint32_t urgent = d.fresh + d.returned + (d.timer ? 1 : 0);
@@ -307,7 +340,9 @@ std::int64_t retake(std::int64_t now) noexcept {
         served = rob(found[i].pp, found[i].mp, found[i].tick, static_cast<std::int32_t>(d.fresh),
                      d.frozen && task_waits_for_lock(found[i].tid));
         expects = served ? kExpectant : expects;
-        expects_calls = served && says_so ? kExpectant : expects_calls;
+        if (served && says_so) {
+          sched.calls_last.store(true, WEFT_ORDER(IC0, relaxed));  // order: IC0 relaxed, a hint
+        }
         break;
       }
       case verdict::computes: served = ask(found[i], slice, now); break;
@@ -315,12 +350,15 @@ std::int64_t retake(std::int64_t now) noexcept {
     urgent -= served && urgent > 0 ? 1 : 0;
   }
   if (calm) {
-    return calm_pause(found, n, now, next);
+    return {calm_pause(found, n, now, next)};
   }
-  if (expects_calls != 0 || (announced && same != 0)) {
-    return kAnnouncedLook;
+  if (announced && same != 0) {
+    return {kAnnouncedLook};
   }
-  return expects == kExpectant ? kNextBegins : healthy_pause;
+  if (expects != 0) {
+    return {kExpectantLook};
+  }
+  return lively ? next_look{kLivelyLook, /*firm=*/true} : next_look{healthy_pause};
 }
 
 }  // namespace weft::rt

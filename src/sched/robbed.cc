@@ -21,9 +21,13 @@ namespace {
 constexpr long long kComputes = 100'000;          // ns used since the last look
 constexpr std::int64_t kRobbedRound = 1'000'000;  // ns in which all are looked at
 constexpr std::int32_t kAskedAtOnce = 16;
-constexpr std::int32_t kReserve = 8;  // idle Ms while goroutines block one after the other
 
 constinit std::int64_t last_robbed_look = 0;  // sysmon's own
+
+struct asked_m {
+  M* mp;
+  int tid;
+};
 
 // The frozen one that the P goes to, if any. One of those who were stopped may hold the lock that this one waits for.
 G* take_frozen_locked(bool for_lock) WEFT_REQUIRES(sched.lock) {
@@ -56,7 +60,7 @@ bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock) {
   list_robbed_locked(mp);
   ++sched.robberies;
   // Whoever comes next may block just so. Threads take long to come, more so on a busy machine.
-  request_spare_ms_locked(std::clamp<std::int32_t>(fresh, 0, kReserve));
+  request_spare_ms_locked(spares_for(static_cast<std::uint32_t>(fresh)));
   if (G* gp = take_frozen_locked(for_lock)) {
     hand_p_unlock(gp->m, pp);
     return true;
@@ -79,26 +83,54 @@ void list_robbed_locked(M* mp) {
   ++sched.robbed_count;
 }
 
-void forget_robbed_locked(M* mp) {
+void lends_no_more_locked(M* mp) {
+  if (mp->lends) {
+    mp->lends = false;
+    if (sched.gate.closed() && !WEFT_MUTANT("lender-does-not-arrive")) {
+      sched.gate.arrive();
+    }
+  }
+}
+
+bool forget_robbed_locked(M* mp) {
   for (M** link = &sched.robbed_ms; *link != nullptr; link = &(*link)->robbed_next) {
     if (*link == mp) {
       *link = mp->robbed_next;
       sched.next_robbed = sched.next_robbed == mp ? mp->robbed_next : sched.next_robbed;
       mp->robbed_next = nullptr;
       --sched.robbed_count;
-      return;
+      lends_no_more_locked(mp);
+      return true;
     }
   }
+  return false;
 }
+
+namespace {
+
+// The world stops. Those who are known to compute are waited for; but not if one has come to block meanwhile.
+std::int32_t computing_lenders_locked(asked_m* out) WEFT_REQUIRES(sched.lock) {
+  std::int32_t n = 0;
+  for (M* mp = sched.robbed_ms; mp != nullptr && n < kAskedAtOnce; mp = mp->robbed_next) {
+    if (!mp->lends || !mp->border.outside()) {
+      continue;
+    }
+    if (is_in_a_call(mp->tid)) {
+      lends_no_more_locked(mp);
+    } else {
+      out[n++] = {mp, thread_to_signal(mp)};
+    }
+  }
+  return n;
+}
+
+}  // namespace
 
 // keeps gomaxprocs a bound
 void freeze_robbed(std::int64_t now) {
-  struct {
-    M* mp;
-    int tid;
-  } computing[kAskedAtOnce];
-  std::int32_t n = 0;
+  asked_m computing[kAskedAtOnce];
   sched.lock.lock();
+  std::int32_t n = sched.gate.closed() ? computing_lenders_locked(computing) : 0;
   // Each of them once in a round: in between one may have used too little for it to be seen.
   const std::int64_t passed = now - last_robbed_look;
   std::int64_t left = sched.robbed_count * std::min(passed, kRobbedRound) / kRobbedRound;

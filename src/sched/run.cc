@@ -85,7 +85,7 @@ void run_goroutine(void (*fn)(void*), void* arg, const run_options& options) {
   const rt::main_start how{rt::run_body, __builtin_return_address(0), first ? 1u : 0u};
   if (options.lock_main_thread) {
     rt::run_on_this_thread(slot, how);
-  } else {
+  } else if (nested || !rt::begin_on_this_thread(slot, how)) {
     rt::start_main(slot, how);
   }
   rt::wait_for(record);

@@ -30,6 +30,13 @@ inline std::uint32_t slice_of([[maybe_unused]] const P* pp) {
 #endif
 }
 
+inline void set_slice([[maybe_unused]] P* pp, [[maybe_unused]] std::uint32_t slice) {
+#ifndef WEFT_MODEL
+  // order: ST0 relaxed; under sched.lock, sysmon compares two readings
+  pp->schedtick.store(slice, WEFT_ORDER(ST0, relaxed));
+#endif
+}
+
 // One slice in OneIn, a power of two, for samples. By a hash: goroutines that take turns have slices at regular
 // distances, and in step with these a sample would see the same one each time.
 template <std::uint32_t OneIn>
@@ -159,6 +166,8 @@ void hand_p_unlock(M* mp, P* pp) WEFT_RELEASE(sched.lock);
 void sleep_for_p_unlock(M* mp) WEFT_RELEASE(sched.lock);
 // Sleeps until somebody hands over a P, or dismisses it. Requires: no P, not spinning.
 void stop_m(M* mp);
+// The same. Locks: caller holds sched.lock, which is released.
+void stop_m_unlock(M* mp) WEFT_RELEASE(sched.lock);
 // Lets go of the P and, if there is really nothing to do, sleeps. Returns with a P, and perhaps
 // with a G from the global queue.
 G* go_idle(M* mp);
@@ -206,6 +215,8 @@ void move_timers(std::int32_t procs);
 void somebody_must_watch(M* mp, const P* pp, std::int64_t when);
 // When the next timer is due on any P, or a little before; kNever if there is none.
 std::int64_t earliest_timer();
+// The same for sysmon: kNever if somebody sleeps until then.
+std::int64_t timer_for_sysmon();
 // When whoever is awake runs pp's timers: the next one is due, and where there is a crowd most of it.
 inline std::int64_t run_time(const P* pp) {
   return time_after(pp->timers.next(), pp->timers.slack() / 4 * 3);
@@ -224,6 +235,14 @@ bool watcher_comes_soon(std::int64_t now);
 // True: it will look for work. Otherwise the caller wakes somebody.
 [[nodiscard]] bool watcher_will_look();
 
+// borrow.cc ------------------------------------------------------------------------------------
+// A timer is due, and all Ps are in use: mp, which is idle, takes one for a moment from a goroutine that is on no
+// processor. True: it has left the idle list.
+bool borrow_p_locked(M* mp) WEFT_REQUIRES(sched.lock);
+// mp has nothing left to do with it: the P is its lender's again. True: mp has slept, and has another one, or is
+// dismissed. False: it keeps it. Blocks: M.
+bool repay_p(M* mp);
+
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.
 // Ends the process where there are more than the limit and `beyond`.
@@ -237,6 +256,9 @@ void create_or_die(void* (*main)(void*), void* arg);
 bool may_create_threads();
 // Before the first M runs.
 void start_system_threads();
+inline bool system_threads_begun() {
+  return sched.begun.load(WEFT_ORDER(CT0, relaxed));  // order: relaxed, a hint, or under sched.lock
+}
 // The calling thread is mp from now on.
 void bind_thread(M* mp);
 
@@ -284,6 +306,8 @@ std::int64_t live_goroutines();
 void stop_locked_m(M* mp);
 // gp may run only on its own M: gives that M this P, and sleeps.
 void start_locked_m(M* mp, G* gp);
+// mp's thread was lent to a goroutine for its first run, and the goroutine has left its stack. Before anybody can see that.
+void end_loan(M* mp);
 // gp, which runs on mp, and mp run only together from now on, and no longer.
 void link_to_m(M* mp, G* gp);
 void unlink_from_m(M* mp, G* gp);

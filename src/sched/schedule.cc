@@ -37,7 +37,7 @@ WEFT_NO_TSAN void execute(M* mp, G* gp, bool inherit_time) {
 // Picks what to run next. Null: this M has lent its P to a locked goroutine's M, and has another; or it was
 // dismissed.
 G* next_goroutine(M* mp, bool* inherit_time) {
-  if (mp->locked_g != nullptr) {
+  if (mp->locked_g != nullptr && mp->preselected == nullptr) {
     // If the world stops meanwhile it runs all the same, up to its next scheduling point: were it to queue again,
     // it would starve beside somebody who stops the world again and again.
     stop_locked_m(mp);
@@ -94,6 +94,9 @@ WEFT_NO_TSAN void schedule(M* mp) {
     tsan_ignore_begin();
     if (gp != nullptr) {
       execute(mp, gp, inherit_time);
+      if (mp->lent_once) [[unlikely]] {
+        end_loan(mp);
+      }
     }
   }
 }

@@ -8,6 +8,7 @@ WEFT_NO_TSAN M* enter_runtime() noexcept {
   M* mp = enter_border();
   if (mp != nullptr) {
     mp->tools.become();
+    tsan_acquire(&mp->p);  // from whoever has had its P meanwhile: borrow.cc
     tsan_ignore_begin();
   }
   return mp;

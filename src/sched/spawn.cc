@@ -283,6 +283,15 @@ void fill(G* gp, const birth& b, const G* parent) {
   gp->transition<g_status::dead, g_status::runnable>();
 }
 
+[[gnu::always_inline]] inline void enter_in_register(P* pp, G* gp, std::uint64_t goid) {
+  gp->goid = goid != 0 ? goid : next_goid(pp);
+  if (debug_vars.tracebackancestors != 0) [[unlikely]] {
+    note_ancestors(gp->goid, gp->parent_goid);
+  }
+  count_goroutine(pp, 1);
+  sample_runnable(pp, gp);
+}
+
 // Makes gp runnable on the current P, or through the global queue from a plain thread. [L-1]
 void start(G* gp, const birth& b) {
   tsan_release(gp, "GO");
@@ -297,12 +306,7 @@ void start(G* gp, const birth& b) {
     leave_runtime(mp);
     return;
   }
-  gp->goid = b.goid != 0 ? b.goid : next_goid(pp);
-  if (debug_vars.tracebackancestors != 0) [[unlikely]] {
-    note_ancestors(gp->goid, gp->parent_goid);
-  }
-  count_goroutine(pp, 1);
-  sample_runnable(pp, gp);
+  enter_in_register(pp, gp, b.goid);
   chaos_pause(mp);
   queue_put(mp, pp, gp, /*next=*/true);
   wake_p(pp);
@@ -359,10 +363,28 @@ bool start_helper(void (*body)(void*)) {
   return true;
 }
 
-void start_main(detail::spawn_slot slot, const main_start& how) {
+namespace {
+
+birth birth_of_main(detail::spawn_slot slot, const main_start& how) {
   birth b{slot.memory, slot.heap_align, how.body, how.created_pc};
   b.goid = how.goid;
-  start(static_cast<G*>(slot.goroutine), b);
+  return b;
+}
+
+}  // namespace
+
+void start_main(detail::spawn_slot slot, const main_start& how) {
+  start(static_cast<G*>(slot.goroutine), birth_of_main(slot, how));
+}
+
+void preselect_main(detail::spawn_slot slot, const main_start& how) {
+  auto* gp = static_cast<G*>(slot.goroutine);
+  tsan_release(gp, "GO");
+  M* mp = enter_runtime();
+  fill(gp, birth_of_main(slot, how), nullptr);
+  enter_in_register(mp->p, gp, how.goid);
+  mp->preselected = gp;
+  leave_runtime(mp);
 }
 
 }  // namespace weft::rt

@@ -14,5 +14,7 @@ struct main_start {
 };
 
 void start_main(detail::spawn_slot slot, const main_start& how);
+// The calling M, which has a P, runs it next; nobody else can see it. Runs on: g0.
+void preselect_main(detail::spawn_slot slot, const main_start& how);
 
 }  // namespace weft::rt

@@ -56,7 +56,9 @@ void* spawn_for_others(void*) {
 }
 
 // It may have a state that is nobody else's business.
-bool is_special(const M* mp) { return mp == nullptr || mp->lent || mp->locked_by_user != 0; }
+bool is_special(const M* mp) {
+  return mp == nullptr || mp->lent || mp->locked_by_user != 0 || mp->short_slices;
+}
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 // So there are two kinds of requests. A *spare* M, without a P, where nobody may be frozen or wait for libc:
 // nothing waits for it, whoever needs an M meanwhile lets a frozen one go on instead. And the thread of an M
 // that is reserved, and has its P, on behalf of a thread whose state nobody should inherit. The spawner is started
-// with the first M, before any goroutine can have changed anything.
+// with the first M that is not lent, or when a goroutine first locks its thread: before any can have changed anything.
 //
 // SW1: an M that is queued here begins after a bounded time: until it has, it counts as one that is being created
 //      (sched.creators), so that nobody is frozen who might hold what the spawner needs. Otherwise a stop of the
@@ -35,5 +35,11 @@ void request_spare_ms_locked(std::int32_t n) WEFT_REQUIRES(sched.lock);
 
 // True: it will create mp's thread. False: the calling thread may as well do so itself.
 bool created_by_spawner(M* mp);
+
+// How many should be there while goroutines block one after the other, and so many wait.
+constexpr std::int32_t spares_for(std::uint32_t fresh) {
+  constexpr std::uint32_t kReserve = 8;
+  return static_cast<std::int32_t>(fresh < kReserve ? fresh : kReserve);
+}
 
 }  // namespace weft::rt

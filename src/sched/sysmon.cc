@@ -8,8 +8,9 @@
 // How it sleeps
 //   somebody waits, and no P is idle     20 us to 1 ms, as retake() says; 2 ms if only those wait who were
 //                                        frozen before, unless somebody else makes work visible
-//   nobody waits                         until the next timer, 10 ms at most; whoever makes work visible, or
-//                                        starts an earlier timer, and finds no idle P wakes it
+//   Ps switch often, and by themselves   2 ms
+//   nobody waits                         until the next timer that no M sleeps for, 10 ms at most; whoever makes
+//                                        work visible, or starts an earlier timer, and finds no idle P wakes it
 //   every P is idle, for a while         until a P is taken from the idle list. As many as there are Ps may be
 //                                        in calls that block: should all of them compute, no Ps are
 //                                        taken away from anybody
@@ -28,15 +29,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <sched.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/debug_vars.h"
 #include "os/clock.h"
 #include "os/test_hooks.h"
+#include "os/thread.h"
 #include "sched/diagnostics.h"
 #include "sched/foreign.h"
 #include "sched/freeze.h"
@@ -48,7 +48,7 @@
 
 namespace weft::rt {
 
-constinit long_sleep sysmon_rest;
+constinit long_sleep sysmon_rest{long_sleep::kAsleep};  // until there is a thread for it
 
 namespace {
 
@@ -100,7 +100,7 @@ void sleep_until_work(std::int64_t ns) {
   const std::int64_t now = nanotime();
   if (!somebody_waits(now)) {
     // One that was started meanwhile, but not before it would have been looked at again.
-    const std::int64_t timer = std::max(earliest_timer(), now + kShort);
+    const std::int64_t timer = std::max(timer_for_sysmon(), now + kShort);
     const signals_let_in here;
     sysmon_rest.sleep_until(std::min(now + ns, timer));
   }
@@ -109,30 +109,14 @@ void sleep_until_work(std::int64_t ns) {
 
 constinit atomic<int> sysmon_tid{0};
 
-// The kernel (Linux >= 6.12) serves those first who run for a short time only: otherwise sysmon may have
-// to wait until the slice of a goroutine that computes is over, which is some milliseconds. A kernel that
-// knows nothing of it does nothing, and one that forbids it changes nothing.
-void ask_for_short_slices() {
-  struct {
-    std::uint32_t size, policy;
-    std::uint64_t flags;
-    std::int32_t nice;
-    std::uint32_t priority;
-    std::uint64_t runtime, deadline, period;
-  } attributes{};
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 &&
-      attributes.policy == SCHED_OTHER) {
-    attributes.runtime = 100'000;  // ns, the least it takes
-    syscall(SYS_sched_setattr, 0, &attributes, 0);
-  }
-}
-
 void* sysmon_main(void*) {
   sysmon_tid.store(gettid(), WEFT_ORDER(SY0, relaxed));  // order: relaxed, for itself
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);          // ns
-  ask_for_short_slices();
+  ask_for_short_slices(
+      true);            // or it may have to wait until the slice of one that computes is over
   watch_thread_exit();  // a handler may call exit() here. Nobody is frozen yet who could hold malloc's lock
   choose_mask();
+  sysmon_rest.end();
   int idle_rounds = 0;
   std::int64_t next_scavenging =
       nanotime() + kScavenging;  // there is nothing to return at the beginning
@@ -147,8 +131,8 @@ void* sysmon_main(void*) {
       scavenger_tick(now);
       next_scavenging = now + kScavenging;
     }
-    const std::int64_t pause = retake(now);
-    if (pause < kShort) {
+    const auto [pause, firm] = retake(now);
+    if (pause < kShort || firm) {
       idle_rounds = 0;
       sleep_open(pause);
       continue;
@@ -180,6 +164,11 @@ void sleep_open(std::int64_t ns) noexcept {
   const signals_let_in here;
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr) == EINTR) {
   }
+}
+
+void wake_sysmon_slow() noexcept {
+  start_system_threads();
+  sysmon_rest.wake();
 }
 
 void start_sysmon() { create_or_die(sysmon_main, nullptr); }

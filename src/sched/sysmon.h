@@ -8,13 +8,17 @@
 
 namespace weft::rt {
 
-// With the first M.
+// With the first M that is not lent, or when somebody first wants it.
 void start_sysmon();
 
 // Something has happened that it may have to look at, and it may be asleep: a P was taken from the idle
 // list, also by a stop of the world; work waits while no P is idle; somebody has to be made to stop, or may come back
 // from a call and compute while the world stands still. Cheap if it is awake.
+// Until there is one it counts as asleep, and to wake it is to make it: so no sched.lock is held here.
 inline void wake_sysmon() noexcept;
+void wake_sysmon_slow() noexcept;
+// The same where whoever wants it is about to make it, if there is none.
+inline void wake_sysmon_locked() noexcept WEFT_REQUIRES(sched.lock);
 
 // The calling thread is it.
 bool is_sysmon() noexcept;
@@ -34,8 +38,13 @@ void sleep_open(std::int64_t ns) noexcept;
 inline constexpr std::int64_t kTimerGrace = 900'000;  // ns
 
 // retake.cc -----------------------------------------------------------------------------------
-// Looks at every P and every robbed M. The time until it should look again.
-std::int64_t retake(std::int64_t now) noexcept;
+// After so long it should look again; or when there is work to look after, unless it is firm.
+struct next_look {
+  std::int64_t pause;  // ns
+  bool firm = false;
+};
+// Looks at every P and every robbed M.
+next_look retake(std::int64_t now) noexcept;
 // Work waits, and no P is idle. Not counting those who were frozen before: they are in no hurry.
 bool somebody_waits(std::int64_t now) noexcept;
 
@@ -50,16 +59,31 @@ bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock);
 void freeze_robbed(std::int64_t now);
 // mp is in the user's code without a P; or it is back in the runtime, or frozen.
 void list_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
-void forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
+// It has a P again, waits for one, or blocks: a stop of the world need not wait for it.
+void lends_no_more_locked(M* mp) WEFT_REQUIRES(sched.lock);
+// False: it was in nobody's list.
+bool forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
 
 extern constinit long_sleep sysmon_rest;
 #ifdef WEFT_MODEL  // there is none in models of the scheduler; its sleep has its own
-inline void wake_sysmon() noexcept {}
+inline bool sysmon_told = false;
+inline void wake_sysmon() noexcept { sysmon_told = true; }
+inline void wake_sysmon_locked() noexcept { sysmon_told = true; }
 inline void wake_sysmon_for_work() noexcept {}
-inline void wake_sysmon_for_timer(std::int64_t) noexcept {}
-inline bool sysmon_sleeps() noexcept { return false; }
+inline void wake_sysmon_for_timer(std::int64_t) noexcept { sysmon_told = true; }
+inline bool sysmon_sleeps() noexcept { return true; }
 #else
-inline void wake_sysmon() noexcept { sysmon_rest.wake(); }
+inline void wake_sysmon() noexcept {
+  if (sysmon_rest.asleep()) [[unlikely]] {
+    wake_sysmon_slow();
+  }
+}
+inline void wake_sysmon_locked() noexcept {
+  // order: CT0 relaxed, under sched.lock
+  if (sched.begun.load(WEFT_ORDER(CT0, relaxed))) {
+    sysmon_rest.wake();
+  }
+}
 // After a full fence. Where a P is idle somebody else sees to it.
 inline void wake_sysmon_for_work() noexcept {
   if (sysmon_rest.asleep() && sched.idle.idle() == 0) [[unlikely]] {

@@ -67,7 +67,8 @@ void* m_main(void* arg) {
 }  // namespace
 
 M* reserve_m(std::int32_t beyond) {
-  if (++sched.m_count - sched.frozen_ms > std::int64_t{sched.max_threads} + beyond) {
+  const std::int32_t counted = ++sched.m_count - sched.frozen_ms - sched.leaving_ms;
+  if (counted > std::int64_t{sched.max_threads} + beyond) {
     {
       printer out;
       out.str("runtime: program exceeds ").dec(sched.max_threads).str("-thread limit\n");
@@ -113,7 +114,7 @@ namespace {
 // True for one caller: nobody has started sysmon and the spawner yet.
 bool begins() {
   const scoped_lock held(sched.lock);
-  return !std::exchange(sched.begun, true);
+  return !sched.begun.exchange(true, WEFT_ORDER(CT0, relaxed));  // order: relaxed, it only elects
 }
 
 // Counted when they are there: until then the caller is alive, and no deadlock is seen too early.
@@ -135,6 +136,10 @@ void create_system_threads() {
 }  // namespace
 
 void start_system_threads() {
+  if (system_threads_begun()) {
+    return;
+  }
+  const inside here;  // where there is no sysmon nobody is frozen with what libc needs
   if (begins()) {
     os::load_test_hooks();
     create_system_threads();
@@ -148,7 +153,7 @@ void create_m_thread(M* mp) { create_or_die(m_main, mp); }
 void start_thread(M* mp, P* pp, bool spinning) {
   mp->spinning = spinning;
   mp->nextp = pp;
-  if (begins()) {
+  if (!system_threads_begun() && begins()) {
     // The first M inherits what the spawner does, and need not wait for it. What it asks of the spawner stays until
     // there is one.
     os::load_test_hooks();

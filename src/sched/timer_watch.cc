@@ -10,19 +10,27 @@
 //   its P's earliest
 //   1. next() of the P's set = when          1. P onto the idle list (before)
 //   2. full fence                    TW1     2. no watcher: becomes it, watched_until = kNever
-//   3. no idle P: sysmon shall look, done    3. full fence                             TW1
-//   4. watched_until <= when: done           4. first = the earliest next() of all sets
-//   5. there is a watcher: poke it           5. first < watched_until: becomes the watcher,
-//      none: wake_p()                           watched_until = first; sleeps until then
+//   3. watched_until <= when: done           3. full fence                             TW1
+//   4. there is a watcher: poke it           4. first = the earliest next() of all sets
+//      none, and no idle P: sysmon           5. first < watched_until: becomes the watcher,
+//      shall look; none: wake_p()               watched_until = first; sleeps until then
 //
 // T1: if a P is idle and a timer pending, then an M is spinning or about to (idle_state.h), or there
 //     is a watcher that wakes no later than the timer is due, or somebody is on the way to poke it,
 //     or a releaser of a P has not finished step 5, or an M on g0 owes a look (owes_watch), to which it
 //     comes before it runs a goroutine. Otherwise a timer waits for an unrelated event.
 //
-// Whoever lets a P go looks himself, so step 3 may give up; and whoever looks takes the watch over if
+// Whoever lets a P go looks himself, so step 4 may leave it to sysmon; and whoever looks takes the watch over if
 // he knows of something earlier, so a goroutine that sleeps when nothing else is to be done costs no
 // futex call but its M's own. A watcher that is handed a P sees to it that there is another.
+//
+// While no P is idle a watcher could run nothing, and sysmon sleeps until the next timer, and takes a P from somebody. But
+// an M that was woken for that, and then had nothing else to do, stands in: it watches all the same, and borrows a P
+// when its time comes (borrow.cc). So sysmon can sleep on.
+//
+// T3: if no P is idle and a timer pending, then there is a stand-in as in T1, or sysmon looks by the time that it is
+//     due, or a little later (kTimerGrace), or it has been woken. A stand-in that leaves tells sysmon, or whoever is the
+//     watcher then; so does a watcher of another kind that wakes and finds no P.
 //
 // Crowds: so many timers close together that a wake-up for each would cost more than what they start.
 // The watcher oversleeps a little (timer_set::slack), and the next M that falls asleep is its deputy,
@@ -38,6 +46,7 @@
 //
 // Go: runtime/proc.go findRunnable, wakeNetPoller
 #include "base/fatal.h"
+#include "os/thread.h"
 #include "sched/netpoll.h"
 #include "sched/sched_api.h"
 #include "sched/timers.h"
@@ -99,7 +108,7 @@ std::int64_t earliest(std::int64_t (*time_of)(const P*)) {
 }  // namespace
 
 void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
-  if (pp->lone && mp != nullptr && mp->p == pp) {
+  if (pp->lone && mp != nullptr && mp->p == pp && mp->lender == nullptr) {
     // It is the only one who could run it, and looks before it sleeps; but it may compute for long.
     wake_sysmon_for_timer(when);  // unfenced
     return;
@@ -109,12 +118,10 @@ void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
     return;
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in watch_timers()
-  if (sched.idle.idle() == 0) {
-    wake_sysmon_for_timer(when);
-    return;
-  }
   const std::int64_t until = watched_until();
-  if (until == 0) {
+  if (until == 0 && sched.idle.idle() == 0) {
+    wake_sysmon_for_timer(when);
+  } else if (until == 0) {
     if (!WEFT_MUTANT("no-watcher-no-wake") && sched.idle.claim_wake()) {
       wake_p_slow();
     }
@@ -177,8 +184,12 @@ bool help_crowd(M* mp) WEFT_REQUIRES(sched.lock) {
     return false;
   }
   sched.crowd_waits = false;
-  P* pp = others_have_work(nullptr) ? idle_p_get_for_work() : nullptr;
+  if (!others_have_work(nullptr)) {
+    return false;
+  }
+  P* pp = idle_p_get_for_work();
   if (pp == nullptr) {
+    wake_sysmon_locked();  // all are in use, and it was not told of a crowd
     return false;
   }
   look_with(mp, pp);
@@ -186,7 +197,58 @@ bool help_crowd(M* mp) WEFT_REQUIRES(sched.lock) {
   return true;
 }
 
+// No P is idle. It can run nothing that is due, unless it borrows a P (borrow.cc). Whoever lets a P go looks himself; until
+// then sysmon does.
+std::int64_t stand_in(M* mp) WEFT_REQUIRES(sched.lock) {
+  if (!mp->stands_in) {
+    // Since it fell asleep the last P was taken; sysmon left the timers to it.
+    if (stop_watching_timers(mp) && !WEFT_MUTANT("watcher-tells-nobody")) {
+      wake_sysmon_locked();
+    }
+    return kNever;
+  }
+  const std::int64_t slept_until = sched.timer_watcher == mp ? watched_until() : kNever;
+  const bool vacant = sched.timer_watcher == nullptr || sched.timer_watcher == mp;
+  if (vacant) {
+    sched.timer_watcher = mp;
+    set_watched_until(kNever);
+  }
+  fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in somebody_must_watch()
+  const std::int64_t until = earliest(wake_time);
+  if (!vacant && (until >= watched_until() || WEFT_MUTANT("later-stand-in-stays"))) {
+    return kNever;
+  }
+  if (!mp->short_slices) {
+    mp->short_slices = true;
+    ask_for_short_slices(true);
+  }
+  const std::int64_t time = nanotime();
+  const bool due = earliest(run_time) <= time;
+  if (due && borrow_p_locked(mp)) {
+    return kTimerDue;
+  }
+  if (due || slept_until <= time) {
+    // Others have run it, or it takes a signal.
+    mp->stands_in = false;
+    static_cast<void>(stop_watching_timers(mp));
+    // Without a fence: between saying that it sleeps and looking at the timers sysmon takes the lock, too.
+    if (!WEFT_MUTANT("stand-in-tells-nobody")) {
+      wake_sysmon_locked();
+    }
+    return kNever;
+  }
+  sched.timer_watcher = mp;
+  set_watched_until(until);
+  return until;
+}
+
 }  // namespace
+
+std::int64_t timer_for_sysmon() {
+  const std::int64_t until = watched_until();
+  const std::int64_t first = earliest(wake_time);
+  return until != 0 && until <= first ? kNever : earliest_timer();
+}
 
 std::int64_t watch_timers(M* mp) {
   mp->owes_watch = false;
@@ -197,10 +259,9 @@ std::int64_t watch_timers(M* mp) {
     return kTimerDue;
   }
   if (sched.idle.idle() == 0) {
-    // It could not run what is due. Whoever lets a P go looks himself; until then sysmon does.
-    static_cast<void>(stop_watching_timers(mp));
-    return kNever;
+    return stand_in(mp);
   }
+  mp->stands_in = false;
   const bool vacant = sched.timer_watcher == nullptr || sched.timer_watcher == mp;
   if (vacant && !WEFT_MUTANT("watch-unannounced")) {
     sched.timer_watcher = mp;
@@ -245,15 +306,17 @@ bool stop_watching_timers(M* mp) {
 
 void find_timer_watcher() {
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the one in watch_timers()
-  if (sched.idle.idle() == 0) {
-    if (sysmon_sleeps()) {
-      wake_sysmon_for_timer(earliest(wake_time));
-    }
+  const std::int64_t until = watched_until();
+  const bool busy = sched.idle.idle() == 0;
+  if (busy && until == 0 && !sysmon_sleeps()) {
     return;
   }
   const std::int64_t first = earliest(wake_time);
-  const std::int64_t until = watched_until();
   if (first == kNever || (until != 0 && until <= first)) {
+    return;
+  }
+  if (busy && until == 0) {
+    wake_sysmon_for_timer(first);
     return;
   }
   rouse_watcher(first);

@@ -88,8 +88,13 @@ void request_stop_locked(P* own) WEFT_REQUIRES(sched.lock) {
     set_attention(sched.p(i), WEFT_MUTANT("stop-asks-nobody") ? 0 : 1);
     busy += is_stopped(sched.p(i)) ? 0 : 1;
   }
+  for (const M* mp = sched.robbed_ms; mp != nullptr; mp = mp->robbed_next) {
+    if (mp->lends && !WEFT_MUTANT("stop-forgets-lenders")) {
+      ++busy;  // it computes, and somebody else has its P
+    }
+  }
   if (busy != 0 || sched.robbed_count != 0) {
-    wake_sysmon();  // some may have to be made to stop, now or when they come back
+    wake_sysmon_locked();  // some may have to be made to stop, now or when they come back
   }
   sched.dozer.poke_fenced();  // who dozes would look only at the end of its nap
   sched.gate.close(busy);
@@ -138,7 +143,11 @@ void stop_world_in_turn() {
   }
   request_stop_locked(own_p(here.mp));
   const bool wait = sched.gate.busy() > 0;
+  const bool outside = sched.robbed_count != 0;
   sched.lock.unlock();
+  if (wait || outside) {
+    start_system_threads();  // they may compute, now or after a call, and sysmon sees to them
+  }
   if (wait) {
     sched.gate.wait();
   }

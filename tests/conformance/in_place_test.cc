@@ -216,11 +216,10 @@ TEST_P(InPlace, ItDoesHappen) {
   run([this] {
     // Not each time: another P may take the child before its parent waits for it.
     EXPECT_TRUE(weft::test::eventually([] { return child_lies_here(0); }));
+    if (procs() > 1) return;
     int here = 0;
     for (int i = 0; i < 100; ++i) here += child_lies_here(0) ? 1 : 0;
-    if (procs() == 1) {
-      EXPECT_GT(here, 0);
-    }
+    EXPECT_GT(here, 10);  // of one who was preempted others are ahead; chaos refuses half of them
   });
 }
 

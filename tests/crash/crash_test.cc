@@ -318,6 +318,7 @@ TEST(Goexit, ThroughNoexcept) {
   EXPECT_CRASH(run_program("goexit_through_noexcept"),
                "panic: .*weft::goexit met a noexcept function\n");
 }
+// Go: TestCgoToGoCallGoexit
 TEST(Goexit, OnAPlainThread) {
   EXPECT_CRASH(run_program("goexit_on_a_plain_thread"),
                "^fatal error: runtime\\.Goexit called in a thread that was not created by the Go "
@@ -536,7 +537,7 @@ TEST(Overflow, OfAThreadOfTheRuntime) {
   EXPECT_EQ(count(bare.err, "fatal error: "), 1u) << bare.err;
   EXPECT_EQ(count(bare.err, "goroutine 0"), 0u) << bare.err;
 }
-// Faults that are no overflow end as they would without weft, but for the report. (ASan has its own.)
+// Go: TestSegv. Faults that are no overflow end as they would without weft, but for the report. (ASan has its own.)
 TEST(Overflow, IsNotEveryFault) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer handles faults";
   const outcome fault = run_program("fault");

@@ -1,4 +1,5 @@
-// Exhaustive model of gmp/border.h: a P is never used by two, and who robs it sees what its owner did with it.
+// Exhaustive model of gmp/border.h: a P is never used by two; who robs it sees what its owner did with it, and the owner, who
+// gets it back, what was done meanwhile.
 #include <gtest/gtest.h>
 
 #include "base/atomic.h"
@@ -48,6 +49,19 @@ struct state {
     }
     lock.unlock();
   }
+  // An M that runs in the owner's place: gives it back when it is done, and the owner need not notice.
+  void borrow() {
+    lock.lock();
+    const bool have = mine && border.rob();
+    mine = mine && !have;
+    lock.unlock();
+    if (!have) return;
+    use();
+    lock.lock();
+    mine = true;
+    border.give_back();
+    lock.unlock();
+  }
   // … and gives it back, as whoever hands over a P does: the owner takes it when it next looks.
   void hand_back() {
     lock.lock();
@@ -78,6 +92,15 @@ void robbed_twice(world& w) {
   });
 }
 
+void borrowed(world& w) {
+  auto* s = w.make<state>();
+  w.thread("owner", [=] {
+    s->visit();
+    s->visit();
+  });
+  w.thread("borrower", [=] { s->borrow(); });
+}
+
 // A section within a section keeps the P.
 void nested(world& w) {
   auto* s = w.make<state>();
@@ -95,10 +118,11 @@ void nested(world& w) {
 const protocol kProtocol{
     "border",
     {"gmp/border.h"},
-    {"BD1", "BD2", "rob-without-fence", "rob-inside"},
+    {"BD1", "BD2", "BD3", "rob-without-fence", "rob-inside"},
     {
         {"between visits", {.preemptions = 4}, robbed_between_visits},
         {"twice", {.preemptions = 3}, robbed_twice},
+        {"borrowed", {.preemptions = 4}, borrowed},
         {"nested", {.preemptions = 4}, nested},
     },
 };

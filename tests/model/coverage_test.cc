@@ -22,6 +22,7 @@ const std::vector<exemption> kExempt{
     {"poll/io_uring.cc", "RG1", "a bit, set once when the ring that it stands for is complete"},
     {"poll/poll_desc.cc", "PT1", "the address of a chunk, stored once when its records are made"},
     {"sched/idle.cc", "PM1", "the address of an M, stored when it is set up; read by sysmon"},
+    {"sched/borrow.cc", "PM1", "… whose P may be borrowed, under sched.lock"},
     {"sched/retake.cc", "PM1", "… and compared again under sched.lock"},
     {"sched/world.cc", "PM1", "… as in idle.cc, while the world is stopped"},
     {"sched/boot.cc", "BT1", "one flag, stored once when the runtime is made"},

@@ -122,6 +122,50 @@ void last_one_leaves(world& w) {
   });
 }
 
+// The same where the last goroutine has ended: then only who sleeps already needs somebody.
+void last_one_leaves_nothing(world& w) {
+  last_one_leaves(w);
+  rt::sched.foreign_goroutines.store(0,
+                                     std::memory_order_relaxed);  // order: before there are threads
+}
+
+// The first goroutine, on a thread that is lent to it only until it leaves that: it parks, and is woken meanwhile,
+// and others could run it at once.
+void loan_ends(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  auto* event = w.make<rt::completion<rt::waiter>>();
+  auto* node = w.make<rt::waiter>();
+  auto* left = w.make<bool>(false);
+  job* j = s->jobs[0];
+  rt::M* mp = s->m(0);
+  node->gp = j;
+  s->holds(0, 0);
+  rt::link_to_m(mp, j);
+  mp->locked_by_runtime = 1;
+  mp->lent = mp->lent_once = mp->leaves_loop = true;
+  j->prepare();
+  mp->preselected = j;
+  j->steps = {[=] {
+                park(
+                    node,
+                    [](rt::waiter* sleeper, void* e) {
+                      return static_cast<rt::completion<rt::waiter>*>(e)->enlist(sleeper);
+                    },
+                    event);
+              },
+              [=] { check(rt::current_m() != mp, "it runs on a thread that is wanted back"); }};
+  s->leaver(w, "M0", 0, *left);
+  s->spares(w, 1);
+  w.thread("T", [=] {
+    if (rt::waiter* sleeper = event->complete()) rt::wake(sleeper);
+  });
+  w.finally([=] {
+    check(j->ran == 1, "lost wake-up: it never runs");
+    check(*left, "the thread is not given back");
+    s->check_quiet(2);
+  });
+}
+
 // The same where an M may spin.
 void spins(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -196,13 +240,15 @@ const protocol kProtocol{
     "foreign",
     {"sched/idle.cc", "sched/deadlock.cc", "sched/foreign.cc", "sched/joining.cc"},
     {"hand-over-ignores-poke", "poke-not-cleared", "poked-twice", "helper-waits-for-an-m",
-     "unmanned-unnoticed", "leaves-nobody", "inject-lets-doze"},
+     "unmanned-unnoticed", "leaves-nobody", "leaves-a-sleeper", "inject-lets-doze"},
     {
         {"runs dry", {.preemptions = 3}, runs_dry},
         {"helper while one runs dry", {.preemptions = 3}, helper_while_one_runs_dry},
         {"helper beside a locked one", {.preemptions = 3}, helper_beside_a_locked_one},
         {"helper beside a leaving one", {.preemptions = 3}, helper_beside_a_leaving_one},
         {"last one leaves", {.preemptions = 3}, last_one_leaves},
+        {"last one leaves nothing", {.preemptions = 3}, last_one_leaves_nothing},
+        {"loan ends", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, loan_ends},
         {"spins", {.preemptions = 2, .old_loads = 2}, spins},
         {"dozes", {.preemptions = 3, .timeouts = 0}, dozes},
         {"two threads", {.preemptions = 2, .old_loads = 1, .timeouts = 0}, two_threads},

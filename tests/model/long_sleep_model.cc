@@ -8,6 +8,9 @@ namespace weft::model {
 namespace {
 
 struct state {
+  state() = default;
+  explicit state(rt::long_sleep::asleep_at_first how) : rest(how) {}
+
   rt::long_sleep rest;
   rt::atomic<int> work{0};
   int seen = 0;
@@ -63,6 +66,17 @@ void one_waker(world& w) {
   w.thread("submitter", [s] { s->submit(); });
 }
 
+// There is none at first; one of those who want it makes it, and it begins by waking up.
+void comes_late(world& w) {
+  auto* s = w.make<state>(rt::long_sleep::kAsleep);
+  w.thread("sysmon", [s] {
+    s->rest.end();
+    s->look_and_sleep();
+  });
+  w.thread("submitter 1", [s] { s->submit(); });
+  w.thread("submitter 2", [s] { s->submit(); });
+}
+
 // The note is used again and again, and set once per sleep.
 void two_wakers(world& w) {
   auto* s = w.make<state>();
@@ -80,6 +94,7 @@ const protocol kProtocol{
     {},
     {
         {"one waker", {.preemptions = 4}, one_waker},
+        {"comes late", {.preemptions = 3}, comes_late},
         {"two wakers", {.preemptions = 3}, two_wakers},
         {"a timer is started", {.preemptions = 3}, starter},
     },

@@ -139,6 +139,28 @@ void blocks(world& w) {
   s->all_run(w, 1);
 }
 
+// It says that it may block, as others have done for long: it gives its P away itself, if it sees somebody who waits.
+void expected_to_block(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  auto* ran = w.make<bool>(false);
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    // order: a hint
+    rt::sched.calls_last.store(true, std::memory_order_relaxed);
+    user_code([=] {
+      {
+        const weft::detail::blocking_call call(false);
+        engine::get().point();
+      }
+      s->call();
+    });
+  }};
+  s->runs_alone(w, b);
+  job* other = s->plain(w, "a", *ran);
+  w.thread("T", [=] { state::comes(other); });
+  s->all_run(w, 1);
+}
+
 // It says that it may block, and sysmon looks twice, 20 us apart: two looks at one call take its P, if somebody waits. The
 // call lasts until that one has run; or it is over at any moment, and then the P is its own, or it gets another one.
 void announces(world& w, bool lasts) {
@@ -197,6 +219,46 @@ WEFT_NO_THREAD_SAFETY_ANALYSIS void announces_twice(world& w) {
   s->all_run(w, 1);
 }
 
+// -- who is lent a P -----------------------------------------------------------------------------
+
+// A timer is due while the only P computes. An M that stands in borrows it for whom the timer wakes, and gives it back,
+// unless the goroutine has come for it meanwhile. sysmon may ask for the P, too.
+void lends(world& w, state* s, job* lender, bool& ran, bool asked) {
+  state::alarm* a = s->may_be_lent(w, lender, ran);
+  s->sysmon(w, [=] {
+    rt::arm_timer(nullptr, *a);
+    if (asked) s->ask_once(0);
+    s->over = true;
+  });
+  s->all_run(w, 1);
+}
+
+void borrowed(world& w, int calls, bool asked) {
+  auto* s = w.make<state>(w, 1, 3);
+  lends(w, s, s->hog(w, "h", 0, calls, s->over), *w.make<bool>(false), asked);
+}
+
+// … or begins a no_preempt scope: in that it has its P, and nobody else.
+void borrowed_before_scope(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  auto* ran = w.make<bool>(false);
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    user_code([&] {
+      s->computes[0] = true;
+      engine::get().point();
+      {
+        const no_preempt scope;
+        const bool before = *ran;
+        s->call();
+        check(*ran == before, "others had its P in a no_preempt scope");
+      }
+      compute(s->over);
+    });
+  }};
+  lends(w, s, h, *ran, false);
+}
+
 // -- Ms that leave -------------------------------------------------------------------------------
 
 // A goroutine that is asked ends, and takes its thread with it. A new thread takes the record over, and its goroutine is
@@ -228,10 +290,11 @@ void leaves(world& w) {
 
 const protocol kPreempt{
     "preempt",
-    {"sched/preempt.cc", "sched/retake.cc", "gmp/border.h", "gmp/m.h"},
+    {"sched/preempt.cc", "sched/borrow.cc", "sched/blocking.cc", "sched/retake.cc", "gmp/border.h",
+     "gmp/m.h"},
     {"announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside", "request-dropped",
      "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing", "back-but-robbed",
-     "back-without-looking", "rob-inside", "BD2"},
+     "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside", "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -247,7 +310,13 @@ const protocol kPreempt{
         {"robbed beside a fresh one",
          {.preemptions = 1, .old_loads = 0},
          [](world& w) { robbed_for_the_frozen(w, true); }},
+        {"borrowed", {.preemptions = 3, .old_loads = 0}, [](world& w) { borrowed(w, 1, false); }},
+        {"borrowed and asked",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { borrowed(w, 1, true); }},
+        {"borrowed before a scope", {.preemptions = 2, .old_loads = 0}, borrowed_before_scope},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
+        {"expected to block", {.preemptions = 2, .old_loads = 1}, expected_to_block},
         {"announces",
          {.preemptions = 2, .old_loads = 0},
          [](world& w) { announces(w, /*lasts=*/true); }},

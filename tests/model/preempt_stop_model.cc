@@ -123,6 +123,30 @@ void stop_and_rob_for_the_frozen(world& w) {
   s->all_run(w, 1);
 }
 
+// A timer is due while the only P computes, and an M that stands in borrows it: before the stop, or not at all. Its lender
+// computes without it, and is waited for.
+void stop_and_lend(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* ran = w.make<bool>(false);
+  job* h = s->add(w, "h");
+  h->steps = {[s] {
+    user_code([s] {
+      s->computes[0] = true;
+      compute(s->has_stopped);
+      check(!s->stopped, "a goroutine computes in a stopped world");
+      s->call();
+    });
+  }};
+  state::alarm* a = s->may_be_lent(w, h, *ran);
+  s->sysmon(w, [=] {
+    rt::arm_timer(nullptr, *a);
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask(0, s->has_stopped);
+  });
+  stopper(w, s, "S");
+  s->all_run(w, 1);
+}
+
 void stop_and_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
   s->runs_only(w, blocking_job(w, s, "b"));
@@ -132,13 +156,15 @@ void stop_and_block(world& w) {
 
 const protocol kStop{
     "stop",
-    {"sched/preempt.cc", "sched/idle.cc", "gmp/stop_gate.h"},
-    {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early"},
+    {"sched/preempt.cc", "sched/robbed.cc", "sched/world.cc", "sched/idle.cc", "gmp/stop_gate.h"},
+    {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
+     "lender-does-not-arrive"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
         {"robs", {.preemptions = 2, .old_loads = 1}, stop_and_rob},
         {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
+        {"lends", {.preemptions = 1, .old_loads = 0}, stop_and_lend},
         {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
     },
 };

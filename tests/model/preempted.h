@@ -84,6 +84,28 @@ struct state : runtime {
     serve(w, "M0", 0);
     spares(w, 1);
   }
+  struct alarm : rt::timer_event {
+    job* wakes = nullptr;
+  };
+  // The only P is the lender's. A second M stands in: it borrows the P for whom the timer wakes, once that is armed.
+  WEFT_NO_THREAD_SAFETY_ANALYSIS alarm* may_be_lent(world& w, job* lender, bool& ran) {
+    runs(0, 0, lender);
+    auto* a = w.make<alarm>();
+    a->wakes = plain(w, "a", ran);
+    a->when = now;
+    a->fire = [](rt::timer_event* e, std::int64_t) {
+      rt::M* mp = rt::current_m();
+      job* j = static_cast<alarm*>(e)->wakes;
+      j->prepare();
+      rt::queue_put(mp, mp->p, j, /*next=*/true);
+    };
+    idles(1);
+    m(1)->stands_in = true;
+    serve(w, "M0", 0);
+    watcher(w, "M1", 1);
+    spares(w, 2);
+    return a;
+  }
   // What sysmon does once the first goroutine has come to its code.
   template <class F>
   void sysmon(world& w, F does) {

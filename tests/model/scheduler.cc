@@ -125,6 +125,7 @@ void start_system_threads() {}
 bool live_borders = false;
 long long task_cpu_time(int) noexcept { return 0; }
 bool task_runs(int) noexcept { return false; }
+void ask_for_short_slices(bool) noexcept {}
 char task_state(int) noexcept { return 'S'; }
 bool task_waits_for_lock(int) noexcept { return true; }
 bool freeze_for_exit() { return false; }
@@ -160,8 +161,9 @@ bool send_runtime_signal(int tid) noexcept {
   return true;
 }
 
-// lock_main_thread, which brings a plain thread in, is not modelled.
+// What brings a plain thread in is not modelled, and how it leaves again is.
 void start_main(detail::spawn_slot, const main_start&) {}
+void preselect_main(detail::spawn_slot, const main_start&) {}
 void bind_thread(M*) {}
 int runtime_signal() noexcept { return 0; }
 void set_current_m(M* mp) noexcept { bound[model::engine::get().current()] = mp; }

@@ -2,7 +2,8 @@
 // find_runnable.cc, compiled against the explorer.
 //
 // T1, seen from outside: when everybody has come to rest and a P is idle, then what was due has fired,
-// and somebody sleeps who wakes no later than the next timer. Those who start timers keep their Ps
+// and somebody sleeps who wakes no later than the next timer. T3: if no P is idle, then somebody does who stands in, or
+// sysmon was told. Those who start timers keep their Ps
 // and compute for ever, so that nobody else looks at their timers by accident.
 #include <gtest/gtest.h>
 
@@ -44,6 +45,7 @@ struct state : runtime {
     now = 100;
     count_goroutines(1);
     tasks = [] { return -1; };
+    rt::sysmon_told = false;
   }
   alarm* make_alarm(world& w, std::int64_t when) {
     alarms.push_back(w.make<alarm>(when));
@@ -59,6 +61,16 @@ struct state : runtime {
   void pending(int i, alarm* a) {
     a->armed.set(1);
     p(i)->timers.start(*a, 0);
+  }
+  void rest_busy(world& w, std::int64_t when) {
+    w.finally([this, when]() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+      check_quiet(0);
+      const rt::M* watcher = rt::sched.timer_watcher;
+      const bool watched = watcher != nullptr && watcher->is_idle &&
+                           watcher->park.deadline() <= when &&
+                           rt::sched.watched_until.load(std::memory_order_relaxed) <= when;
+      check(rt::sysmon_told || watched, "neither a stand-in nor sysmon knows of a timer");
+    });
   }
   void rest(world& w, int idle_ps) {
     w.finally([this, idle_ps]() WEFT_NO_THREAD_SAFETY_ANALYSIS {  // all threads are at rest
@@ -76,6 +88,102 @@ struct state : runtime {
     });
   }
 };
+
+// Set-up, before there are threads: nobody holds a lock.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void watches(state* s, int m, std::int64_t until) {
+  rt::sched.timer_watcher = s->m(m);
+  rt::sched.watched_until.store(until, std::memory_order_relaxed);
+}
+
+// No P is idle. An M that stands in falls asleep while a goroutine starts a timer; there is no P that it can borrow.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void stands_in(world& w, std::int64_t when, bool later_too) {
+  auto* s = w.make<state>(w, 1, 3);
+  if (later_too) s->pending(0, s->make_alarm(w, kLater));
+  alarm* a = s->make_alarm(w, when);
+  s->holds(0, 0);
+  s->idles(1);
+  s->m(1)->stands_in = true;
+  s->p(0)->lone = false;
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest_busy(w, when);
+}
+
+// What it sleeps for has been stopped when it wakes, as in stopped_meanwhile().
+WEFT_NO_THREAD_SAFETY_ANALYSIS void stand_in_is_stopped(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  alarm* a = s->make_alarm(w, kSoon);
+  alarm* b = s->make_alarm(w, kLater);
+  s->pending(0, a);
+  s->holds(0, 0);
+  s->idles(1);
+  s->m(1)->stands_in = true;
+  s->p(0)->lone = false;
+  s->thread(w, "M0", 0, [=] {
+    check(rt::timer_set::cancel(*a, s->m(0)), "it was not pending");
+    s->start(0, b);
+  });
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  s->rest_busy(w, kLater);
+}
+
+// … and is needed for something else.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void stand_in_is_needed(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  alarm* a = s->make_alarm(w, kSoon);
+  job* j = s->make_job(w, "j");
+  j->endless = true;
+  s->holds(0, 0);
+  s->holds(1, 1);
+  s->queued(1, j);
+  s->idles(2);
+  s->m(2)->stands_in = true;
+  s->thread(w, "M0", 0, [=] { s->start(0, a); });
+  s->thread(w, "M1", 1, [=] { rt::hand_off_p(rt::release_p(s->m(1), rt::p_status::idle)); });
+  s->watcher(w, "M2", 2);
+  s->spares(w, 3);
+  s->rest_busy(w, kSoon);
+}
+
+// Since it fell asleep the last idle P was taken, and it does not stand in: somebody starts an earlier timer, or its time
+// comes, and it can run nothing.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void watcher_has_no_p(world& w, bool earlier) {
+  auto* s = w.make<state>(w, 1, 3);
+  s->pending(0, s->make_alarm(w, earlier ? kLater : kPast));
+  alarm* a = s->make_alarm(w, kSoon);
+  s->holds(0, 0);
+  s->idles(1);
+  s->p(0)->lone = false;
+  const std::int64_t until = earlier ? kLater : kPast;
+  watches(s, 1, until);
+  s->thread(w, "M0", 0, [=] {
+    if (earlier) s->start(0, a);
+  });
+  s->dozer(w, "M1", 1, until);
+  s->spares(w, 2);
+  s->rest_busy(w, earlier ? kSoon : kPast);
+}
+
+// One has borrowed a P, started a timer on g0, and falls asleep again. Meanwhile another one has begun to stand in, for a
+// later timer.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void two_stand_ins(world& w) {
+  auto* s = w.make<state>(w, 1, 4);
+  s->pending(0, s->make_alarm(w, kLater));
+  s->pending(0, s->make_alarm(w, kSoon));
+  s->holds(0, 0);
+  s->idles(1);
+  s->idles(2);
+  s->m(1)->stands_in = s->m(2)->stands_in = true;
+  s->p(0)->lone = false;
+  watches(s, 1, kLater);
+  s->thread(w, "M0", 0, [] {});
+  s->sleeper(w, "M1", 1);
+  s->watcher(w, "M2", 2);
+  s->spares(w, 3);
+  s->rest_busy(w, kSoon);
+}
 
 // A goroutine starts a timer while the M that would watch falls asleep.
 void falls_asleep(world& w, std::int64_t when, bool spinning) {
@@ -194,12 +302,6 @@ void make_crowd(world& w, state* s, int p, std::initializer_list<job*> woken) {
   rt::timer_run look(nullptr, 1);
   check(s->p(p)->timers.take_due(look, 10) == nullptr && s->p(p)->timers.slack() > 0, "no crowd");
   now = 1'000'000;
-}
-
-// Set-up, before there are threads: nobody holds a lock.
-WEFT_NO_THREAD_SAFETY_ANALYSIS void watches(state* s, int m, std::int64_t until) {
-  rt::sched.timer_watcher = s->m(m);
-  rt::sched.watched_until.store(until, std::memory_order_relaxed);
 }
 
 WEFT_NO_THREAD_SAFETY_ANALYSIS void deputizes(state* s, int m, std::int64_t until) {
@@ -365,8 +467,23 @@ const protocol kProtocol{
     {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc", "sched/schedule.cc"},
     {"TW1", "watch-owed", "watch-unannounced", "poke-forgotten", "poke-cleared-early",
      "watcher-leaves", "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake",
-     "relies-on-nobody", "watcher-sees-no-work", "watcher-leaves-crowd"},
+     "stand-in-tells-nobody", "watcher-tells-nobody", "later-stand-in-stays", "relies-on-nobody",
+     "watcher-sees-no-work", "watcher-leaves-crowd"},
     {
+        {"stands in", {.preemptions = 3}, [](world& w) { stands_in(w, kSoon, false); }},
+        {"stands in for a later one",
+         {.preemptions = 3},
+         [](world& w) { stands_in(w, kSoon, true); }},
+        {"stands in, due", {.preemptions = 3}, [](world& w) { stands_in(w, kPast, false); }},
+        {"stand-in, stopped meanwhile", {.preemptions = 3, .timeouts = 2}, stand_in_is_stopped},
+        {"stand-in is needed", {.preemptions = 2, .old_loads = 1}, stand_in_is_needed},
+        {"watcher without a P",
+         {.preemptions = 3, .timeouts = 1},
+         [](world& w) { watcher_has_no_p(w, false); }},
+        {"watcher without a P is poked",
+         {.preemptions = 3},
+         [](world& w) { watcher_has_no_p(w, true); }},
+        {"two stand-ins", {.preemptions = 2}, two_stand_ins},
         {"falls asleep", {.preemptions = 3}, [](world& w) { falls_asleep(w, kSoon, false); }},
         {"falls asleep, spinning",
          {.preemptions = 3, .old_loads = 2},

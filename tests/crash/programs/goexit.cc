@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <thread>
 
 #include <weft/weft.h>
 
@@ -209,4 +210,9 @@ CRASH_PROGRAM(goexit_by_exception_ptr) {
       },
       3);
 }
-CRASH_PROGRAM(goexit_on_a_plain_thread) { weft::goexit(); }
+CRASH_PROGRAM(goexit_on_a_plain_thread) {
+  return weft::run([] {
+    std::thread([] { weft::goexit(); }).join();
+    say("not reached");
+  });
+}

@@ -5,10 +5,6 @@
 #include <cstdlib>
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "os/test_hooks.h"
 
@@ -30,43 +26,6 @@ TEST_F(MemoryTest, ReservesZeroedMemoryThatCanBeDropped) {
   EXPECT_TRUE(decommit(memory, bytes));
   EXPECT_EQ(memory[bytes - 1], 0);
   release(memory, bytes);
-}
-
-bool resident(const std::byte* page) {
-  unsigned char word = 0;
-  EXPECT_EQ(mincore(const_cast<std::byte*>(page), page_size(), &word), 0);
-  return (word & 1) != 0;
-}
-
-// Asked directly.
-bool kernel_commits_in_bulk() {
-  constexpr int kPopulateWrite = 23, kPidfdSelf = -10000;
-  void* memory = reserve(page_size());
-  iovec range{memory, page_size()};
-  const long done = syscall(SYS_process_madvise, kPidfdSelf, &range, 1, kPopulateWrite, 0U);
-  release(memory, page_size());
-  return done == static_cast<long>(page_size());
-}
-
-// In bulk where the kernel does that; otherwise nothing happens, and the pages come when they are touched.
-TEST_F(MemoryTest, CommitsPagesInBulk) {
-  constexpr std::size_t kPages = 8;
-  for (const int denied : {1, 0}) {
-    os::test_hooks.deny_process_madvise.set(denied);
-    auto* memory = static_cast<std::byte*>(reserve(kPages * page_size()));
-    ASSERT_NE(memory, nullptr);
-    std::byte* const wanted[] = {memory, memory + 3 * page_size(), memory + 7 * page_size()};
-    errno = 1234;
-    const bool done = populate(wanted, 3);
-    EXPECT_EQ(errno, 1234);
-    EXPECT_EQ(done, denied == 0 && kernel_commits_in_bulk());
-    for (const std::byte* page : wanted) {
-      EXPECT_EQ(resident(page), done);
-      EXPECT_EQ(*page, std::byte{0});
-    }
-    EXPECT_FALSE(resident(memory + page_size()));
-    release(memory, kPages * page_size());
-  }
 }
 
 TEST_F(MemoryTest, ReservesFarMoreThanThereIs) {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include <weft/run.h>
+#include <weft/thread.h>
 
 #include "gmp/inside.h"
 #include "gmp/m.h"
@@ -21,7 +21,7 @@ class IdleList : public weft::test::runtime_test {
 
   template <class F>
   void with_list(F f) {
-    weft::run([] {});  // there is a scheduler
+    weft::thread([] {}).join();  // there is a scheduler
     const inside here;
     const scoped_lock held(sched.lock);
     M* const real = sched.idle_ms;

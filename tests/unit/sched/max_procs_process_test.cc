@@ -9,10 +9,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/thread.h>
 
 #include "os/clock.h"
 #include "os/test_hooks.h"
@@ -68,7 +70,7 @@ WEFT_CHILD(asks_and_is_killed) {
 // os/cgroup.h keeps C1: a program that has given up the right to open files is followed, too.
 WEFT_CHILD(asks_in_a_cage) {
   test::join_cgroup();
-  weft::run([] {});
+  weft::thread([] {}).join();  // there is an M, who runs helpers
   test::limit_cgroup(3);
   forbid({SYS_openat, SYS_close});
   sysmon_looks();
@@ -83,15 +85,20 @@ TEST(MaxProcsProcess, AsksNobodyAfterANumberWasSaid) {
   EXPECT_EQ(run_child("asks_and_is_killed").status, 128 + SIGSYS);
 }
 
-// run()'s option comes before the runtime starts: then nobody looks for limits in vain.
+// run()'s option comes before the runtime starts: then nobody looks for limits in vain. Not on the main thread: to learn the
+// bounds of its stack, which ASan wants to know of whoever runs goroutines, libc reads a file.
+void run_in_a_cage(const weft::run_options& options) {
+  std::thread([&] {
+    forbid({SYS_openat});
+    weft::run([] {}, options);
+  }).join();
+}
 WEFT_CHILD(is_told_a_number_before_it_starts) {
-  forbid({SYS_openat});
-  weft::run([] {}, {.max_procs = 3});
+  run_in_a_cage({.max_procs = 3});
   _exit(gomaxprocs() == 3 ? 0 : 1);
 }
 WEFT_CHILD(is_told_nothing_before_it_starts) {
-  forbid({SYS_openat});
-  weft::run([] {});
+  run_in_a_cage({});
   _exit(0);
 }
 TEST(MaxProcsProcess, OpensNothingIfToldANumberFirst) {
@@ -134,7 +141,10 @@ WEFT_CHILD(looks_before_there_is_an_m) {
   pretend(4);
   for (int i = 0; i < 10; ++i) sysmon_looks();
   ok = ok && helpers() == 0 && gomaxprocs() == 3;
-  weft::run([] {});
+  weft::run([] {});  // on this thread
+  sysmon_looks();
+  ok = ok && helpers() == 0 && gomaxprocs() == 3;
+  weft::thread([] {}).join();
   sysmon_looks();
   return ok && becomes(4) ? 0 : 1;
 }
@@ -177,6 +187,7 @@ WEFT_CHILD(follows_its_group) {
     sysmon_looks();
   };
   bool ok = weft::run([] { return gomaxprocs(); }) == 3;
+  weft::thread([] {}).join();  // there is an M
   for (const auto& [limit, procs] : {std::pair{2.0, 2}, {3.0, 3}, {0.0, 8}, {3.0, 3}}) {
     limited_to(limit);
     ok = ok && becomes(procs) && no_helper();
@@ -216,7 +227,7 @@ TEST_F(MaxProcsInGroup, FollowsNobodyIfTold) {
 // … and who asks again is answered.
 WEFT_CHILD(asks_again_for_the_default) {
   test::join_cgroup();
-  weft::run([] {}, {.max_procs = 5});
+  weft::run([] { weft::thread([] {}).join(); }, {.max_procs = 5});
   const rlim_t before = limit_descriptors(0);
   set_default_gomaxprocs();
   bool ok = gomaxprocs() == 8;
@@ -238,7 +249,7 @@ TEST_F(MaxProcsInGroup, FollowsFromACage) {
 
 // The affinity of the thread that looks.
 WEFT_CHILD(follows_its_mask) {
-  weft::run([] {});
+  weft::thread([] {}).join();  // there is an M
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return 98;
   cpu_set_t one;

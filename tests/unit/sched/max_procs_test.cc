@@ -10,6 +10,7 @@
 #include <weft/go.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/thread.h>
 
 #include "gmp/sched.h"
 #include "os/clock.h"
@@ -28,8 +29,8 @@ class MaxProcs : public test::runtime_test {
  protected:
   void SetUp() override {
     runtime_test::SetUp();
-    weft::run([] {});          // there is an M
-    ASSERT_TRUE(no_helper());  // whose goroutine may still be ending
+    weft::thread([] {}).join();  // there is an M
+    ASSERT_TRUE(no_helper());    // whose goroutine may still be ending
     pretend(4);
     set_default_gomaxprocs();
     ASSERT_EQ(gomaxprocs(), 4);

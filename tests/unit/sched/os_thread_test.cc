@@ -3,6 +3,7 @@
 #include <limits>
 #include <thread>
 
+#include <weft/go.h>
 #include <weft/panic.h>
 #include <weft/runtime.h>
 
@@ -37,6 +38,7 @@ counts now() {
 // Go: TestLockOSThreadNesting
 TEST_P(OsThread, Counts) {
   run([] {
+    gosched();  // from here on no thread is lent to it
     EXPECT_EQ(now(), (counts{0, 0, false}));
     lock_os_thread();
     lock_os_thread();
@@ -52,6 +54,7 @@ TEST_P(OsThread, Counts) {
 
 TEST_P(OsThread, PinsAreIndependent) {
   run([] {
+    gosched();
     ASSERT_TRUE(pin_to_thread());
     lock_os_thread();
     ASSERT_TRUE(pin_to_thread());

@@ -503,6 +503,38 @@ WEFT_CHILD(many_compute) {
 }
 TEST_F(PreemptProcess, ManyComputeOnFewThreads) { expect("many_compute"); }
 
+// One that sleeps for a moment at a time beside goroutines that compute on all Ps stops the world now and then: nobody
+// computes meanwhile, whosever P it has.
+WEFT_CHILD(ticker_stops) {
+  constexpr int kHogs = 2;
+  std::atomic<long> rounds[kHogs] = {};
+  std::atomic<bool> over{false};
+  long moved = 0;
+  weft::run([&] {
+    weft::wait_group ended;
+    for (auto& r : rounds) {
+      ended.go([&] {
+        while (!over.load(std::memory_order_relaxed)) r.fetch_add(1, std::memory_order_relaxed);
+      });
+    }
+    const auto sum = [&] { return rounds[0].load() + rounds[1].load(); };
+    for (int i = 0; i < 500; ++i) {
+      weft::this_thread::sleep_for(500us);  // sleep-ok: the ticks
+      if (i % 5 != 0) continue;
+      weft::runtime::stop_the_world([&] {
+        const long before = sum();
+        compute(200us);
+        moved += sum() != before ? 1 : 0;
+      });
+    }
+    over = true;
+    ended.wait();
+  });
+  if (moved != 0) std::printf("%ld times\n", moved);
+  return moved == 0 ? kRight : 1;
+}
+TEST_F(PreemptProcess, ATickerStopsTheWorld) { expect("ticker_stops"); }
+
 // So many block in calls that they do not announce; and are let go.
 int many_block(long count) {
   int fd[2];

@@ -89,6 +89,72 @@ TEST_F(SysmonProcess, IsQuietBesideACallThatBlocks) {
   expect_quiet("quiet_beside_a_call", "4");  // where nobody needs its P
 }
 
+// Beside goroutines that give their Ps up all the time, as those of a server do, it looks every 2 ms, and nobody wakes it.
+WEFT_CHILD(lively) {
+  std::atomic<bool> over{false};
+  std::thread([&] {
+    weft::run([&] {
+      const auto yields = [&] {
+        while (!over) weft::gosched();
+      };
+      weft::go(yields);
+      yields();
+    });
+  }).detach();
+  const bool seldom = weft::test::eventually([] {
+    constexpr auto kWhile = 300ms;
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    std::this_thread::sleep_for(kWhile);  // sleep-ok: this is what is watched
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_nvcsw - before.ru_nvcsw < kWhile / 1ms * 2 / 3;  // 0.9 ms each would be more
+  });
+  _exit(seldom ? kRight : 1);
+}
+TEST_F(SysmonProcess, LooksSeldomBesideThoseWhoSwitch) {
+#ifdef WEFT_CHAOS
+  GTEST_SKIP() << "Ms take naps there";
+#endif
+  // It must see them switch for some 15 ms on end. A machine that has other work may not let them for many seconds, which is
+  // longer than a child may take.
+  constexpr int kChildren = 6;
+  int status = 0;
+  for (int i = 0; i < kChildren && status != kRight; ++i) {
+    status = weft::test::run_child("lively", {"WEFTMAXPROCS=1"}).status;
+  }
+  EXPECT_EQ(status, kRight);
+}
+
+// -- borrowed Ps ---------------------------------------------------------------------------------
+
+// On one processor, whoever is woken for a timer has taken it from the goroutine that computes, and may have its P for a
+// moment, too: that one goes on afterwards, and was not stopped by a signal (sched/borrow.cc).
+WEFT_CHILD(ticks) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) return 77;
+  return weft::run([] {
+    std::atomic<bool> over{false};
+    std::atomic<std::uint64_t> rounds{0};
+    weft::wait_group ended;
+    ended.go([&] {
+      while (!over) ++rounds;
+    });
+    const bool unnoticed = weft::test::eventually([&] {
+      constexpr int kTicks = 50;
+      const std::uint64_t frozen = weft::test::preemptions();
+      const std::uint64_t before = rounds;
+      for (int i = 0; i < kTicks; ++i) weft::this_thread::sleep_for(1ms);  // sleep-ok: the ticks
+      return weft::test::preemptions() - frozen < kTicks / 2 && rounds > before;
+    });
+    over = true;
+    ended.wait();
+    return unnoticed ? kRight : 1;
+  });
+}
+TEST_F(SysmonProcess, IsNotNeededForTicksBesideAComputation) { expect("ticks", "1"); }
+
 // -- watchful ------------------------------------------------------------------------------------
 
 // However many Ps there are: everybody who blocks loses its own while others wait.

@@ -160,53 +160,6 @@ TEST_F(SysmonSignals, ReportOnQuit) {
   EXPECT_NE(r.output.find("[sysmon]"), std::string::npos) << r.output;
 }
 
-// A handler that waits for others: sysmon is one of the system's threads still, and not one of the program's who wait. Here
-// the main thread can act, so that there is no deadlock; nor is there once the handler goes on, and may act itself.
-weft::chan<int>* told;
-std::atomic<bool> may_go{false};
-void wait_to_be_told(int) {
-  if (!weft::rt::is_sysmon()) return;
-  sysmon_tid = weft::test::thread_now();
-  told->recv();
-  ++taken;
-  while (!may_go) sched_yield();
-}
-bool only_main_can_act() {
-  const weft::rt::scoped_lock held(weft::rt::sched.lock);
-  return weft::test::task_count() == weft::rt::sched.m_count + weft::rt::sched.system_threads + 1;
-}
-bool is_dead() {
-  const weft::rt::scoped_lock held(weft::rt::sched.lock);
-  return weft::rt::sched.foreign.nobody_can_act(
-      weft::rt::sched.m_count + weft::rt::sched.system_threads, weft::rt::count_tasks);
-}
-WEFT_CHILD(waits) {
-  told = new weft::chan<int>();
-  std::signal(SIGUSR2, wait_to_be_told);
-  weft::run([] {});
-  if (!weft::test::eventually_hogging(only_main_can_act)) return 1;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    syscall(SYS_tgkill, getpid(), std::stoi(task.path().filename().string()), SIGUSR2);
-  }
-  const auto asleep = [] {
-    return sysmon_tid != 0 && weft::test::task_status(sysmon_tid, "State:").starts_with('S');
-  };
-  if (!weft::test::eventually_hogging(asleep) || is_dead()) return 1;
-  told->send(1);
-  if (!weft::test::eventually_hogging([] { return taken > 0; })) return 1;
-  weft::rt::sched.foreign.falls_asleep();  // as if main waited for what the handler is about to do
-  const bool wrong = is_dead();
-  weft::rt::sched.foreign.is_woken();
-  may_go = true;
-  const auto settled = [] { return weft::rt::sched.foreign.blocked() == 0; };
-  return !wrong && weft::test::eventually_hogging(settled) ? kRight : 1;
-}
-TEST_F(SysmonSignals, MayWait) {
-  if (weft::test::emulated()) GTEST_SKIP() << "the emulator has threads of its own";
-  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan reports what handlers should not call";
-  expect("waits");
-}
-
 // exit() in a handler: goroutines stand still, as in any other exit(), though their guardian is the one that exits. It
 // does not sleep meanwhile, or the guardian would let them go.
 std::atomic<long> rounds{0};
