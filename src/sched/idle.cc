@@ -48,7 +48,8 @@ void acquire_p(M* mp, P* pp) {
   pp->m.store(mp, WEFT_ORDER(PM1, release));
   set_thread(pp, mp->tid);
   set_status(pp, p_status::running);
-  count_slice(pp);  // whoever was here before had the last one
+  // Whoever was here before had the last one; and mp may have been asked to make room where it was before.
+  begin_slice(mp, pp);
 }
 
 P* release_p(M* mp, p_status to) {
