@@ -145,15 +145,16 @@ class WEFT_CAPABILITY("lock") ranked_lock {
 };
 
 // Holds a lock for a scope.
+template <class Lock>
 class WEFT_SCOPED_CAPABILITY scoped_lock {
  public:
-  explicit scoped_lock(ranked_lock& l) WEFT_ACQUIRE(l) : lock_(l) { lock_.lock(); }
+  explicit scoped_lock(Lock& l) WEFT_ACQUIRE(l) : lock_(l) { lock_.lock(); }
   ~scoped_lock() WEFT_RELEASE() { lock_.unlock(); }
   scoped_lock(const scoped_lock&) = delete;
   scoped_lock& operator=(const scoped_lock&) = delete;
 
  private:
-  ranked_lock& lock_;
+  Lock& lock_;
 };
 
 }  // namespace weft::rt

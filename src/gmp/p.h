@@ -76,7 +76,8 @@ struct alignas(128) P {
   atomic<p_status> status{p_status::stopped};
   atomic<int> thread{0};                  // tid of the M that holds it, 0: none
   atomic<std::int64_t> mutex_wait{0};     // ns, an estimate
-  atomic<std::int64_t> slice_began{0};    // when somebody was last frozen or thawed here
+  atomic<std::int64_t> held_since{0};     // when its M has taken it
+  atomic<std::uint32_t> first_slice{0};   // … and with it began this one
   atomic<std::uint32_t> deaf_slice{~0u};  // of one for whom a flag was not enough last time
 
   // -- written by others, read by the owner at every scheduling point

@@ -22,6 +22,7 @@
 #include "gmp/nap.h"
 #include "gmp/p.h"
 #include "gmp/p_table.h"
+#include "gmp/sched_lock.h"
 #include "gmp/stop_gate.h"
 
 namespace weft::rt {
@@ -43,7 +44,7 @@ struct sched_state {
   nap dozer;
 
   // -- guarded by lock
-  alignas(64) ranked_lock lock{lock_rank::sched};
+  alignas(64) sched_lock lock{lock_rank::sched};
   global_queue runq;
   P* idle_ps WEFT_GUARDED_BY(lock) = nullptr;  // LIFO
   M* idle_ms WEFT_GUARDED_BY(lock) = nullptr;  // LIFO, doubly linked

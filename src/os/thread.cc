@@ -59,7 +59,9 @@ int create_thread(void* (*fn)(void*), void* arg) noexcept {
   return error;
 }
 
-void ask_for_short_slices(bool shortly) noexcept {
+constexpr std::uint64_t kResetOnFork = 1;  // SCHED_FLAG_RESET_ON_FORK
+
+void ask_for_short_slices(bool shortly, bool inherited) noexcept {
   struct {
     std::uint32_t size, policy;
     std::uint64_t flags;
@@ -69,7 +71,11 @@ void ask_for_short_slices(bool shortly) noexcept {
   } attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 &&
       attributes.policy == SCHED_OTHER) {
+    if (!inherited && attributes.nice < 0) {
+      return;  // that would not be inherited, either
+    }
     attributes.runtime = shortly ? 100'000 : 0;  // ns, the least it takes; the usual
+    attributes.flags |= inherited ? 0 : kResetOnFork;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
   }
 }

@@ -16,7 +16,8 @@ inline constexpr int kThreadCreateAttempts = 20;
 
 /// The calling thread runs for a short time only, again and again; or no longer. The kernel (Linux >= 6.12) serves such
 /// threads first: others may have to wait until the slice of one that computes is over, which is some milliseconds. A
-/// kernel that knows nothing of it does nothing, and one that forbids it changes nothing.
-void ask_for_short_slices(bool shortly) noexcept;
+/// kernel that knows nothing of it does nothing, and one that forbids it changes nothing. The threads that it creates are
+/// like it, unless that is not `inherited`: for good.
+void ask_for_short_slices(bool shortly, bool inherited = true) noexcept;
 
 }  // namespace weft::rt

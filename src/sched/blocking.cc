@@ -38,6 +38,17 @@ void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
   hand_off_p(pp);
 }
 
+// True: it has no P now.
+bool give_p_away(M* mp) {
+  sched.lock.lock();
+  if (thread_is_created_locked()) {
+    sched.lock.unlock();
+    return false;  // keeps PE2
+  }
+  give_p_away_unlock(mp);
+  return true;
+}
+
 // … if somebody waits for it who could run at once.
 void give_p_to_waiting(M* mp) {
   const std::uint32_t local = mp->p->runq.size();
@@ -47,7 +58,7 @@ void give_p_to_waiting(M* mp) {
   sched.lock.lock();
   const std::uint32_t fresh = local + sched.runq.free();
   request_spare_ms_locked(spares_for(fresh));
-  if (fresh == 0 || sched.idle_ms == nullptr || sched.gate.closed()) {
+  if (fresh == 0 || sched.idle_ms == nullptr || sched.gate.closed() || thread_is_created_locked()) {
     sched.lock.unlock();
     return;
   }
@@ -81,8 +92,7 @@ WEFT_NO_TSAN blocking_call::blocking_call(bool surely) noexcept {
   const int saved = errno;  // a call may be judged by whether it changes it
   mp = enter_runtime();
   if (surely) {
-    sched.lock.lock();
-    give_p_away_unlock(mp);
+    outermost_ = !give_p_away(mp) && mp->begin_call();  // then sysmon takes it
   } else {
     give_p_to_waiting(mp);
   }

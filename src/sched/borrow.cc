@@ -25,6 +25,8 @@
 // BO2: the P goes back to one that is robbed, and in its own code, or on its way to come_back(), which looks under the
 //      lock: so it has none, and uses none. The lender sees what was done with it when it next enters (gmp/border.h, BD3).
 // BO3: nobody else waits when a P is borrowed: they would wait for the lender's slice, which goes on afterwards.
+// BO4: whoever comes to wait meanwhile, the lender among them, has his turn when the loan has lasted for many slices: the
+//      stand-in keeps the P then, too. Otherwise two who hand over to each other would keep it for ever.
 //
 // A stand-in that finds its timer run by others, or everybody on processors, is none any longer: sysmon sees to timers, until
 // it has to wake an M for one again.
@@ -37,6 +39,7 @@
 #include "os/thread.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
+#include "sched/switch.h"
 #include "sched/thread_exit.h"
 
 namespace weft::rt {
@@ -66,11 +69,37 @@ bool take_from_locked(P* pp, M* owner) WEFT_REQUIRES(sched.lock) {
   return true;
 }
 
+// For sysmon it is the lender's slice still, however many others there were.
+void continue_slice_locked(P* pp, std::uint32_t slice) WEFT_REQUIRES(sched.lock) {
+  const std::uint32_t now = slice_of(pp);
+  if (pp->watch.tick == slice) {
+    pp->watch.tick = now;
+  }
+  // order: SB0 relaxed, for sysmon
+  if (pp->deaf_slice.load(WEFT_ORDER(SB0, relaxed)) == slice) {
+    pp->deaf_slice.store(now, WEFT_ORDER(SB0, relaxed));  // order: SB0 relaxed, as above
+  }
+}
+
+// The loan has become a P like any other's, and its M no better than others.
+void keep_p(M* mp) {
+  mp->lender = nullptr;
+  mp->stands_in = false;
+  end_short_slices(mp);
+}
+
 }  // namespace
+
+void end_long_errand(M* mp) {
+  constexpr std::uint32_t kLongErrand = kFairnessTick;
+  if (slice_of(mp->p) - mp->lenders_slice > kLongErrand) {
+    keep_p(mp);
+  }
+}
 
 bool borrow_p_locked(M* mp) {
   if (sched.gate.closed() || crashing() || debug_vars.asyncpreemptoff != 0 ||
-      sched.runq.has_returned() || fresh_work_locked()) {
+      thread_is_created_locked() || sched.runq.has_returned() || fresh_work_locked()) {
     return false;  // keeps BO3; and BO1, for which one that computes on must be frozen
   }
   std::int32_t tries = 0;
@@ -102,18 +131,20 @@ bool borrow_p_locked(M* mp) {
 bool repay_p(M* mp) {
   sched.lock.lock();
   M* owner = mp->lender;
-  mp->lender = nullptr;
-  if (sched.gate.closed() || crashing() ||
-      (!forget_robbed_locked(owner) && !WEFT_MUTANT("repaid-in-vain"))) {
+  // Not one that has had another P meanwhile; it may have been robbed of that, because it blocks.
+  if (sched.gate.closed() || crashing() || !(owner->lends || WEFT_MUTANT("repaid-in-vain"))) {
     sched.lock.unlock();
-    return false;  // keeps BO1
+    keep_p(mp);  // keeps BO1
+    return false;
   }
+  forget_robbed_locked(owner);
   P* pp = release_p(mp, p_status::idle);
   owner->curg->transition<g_status::syscall, g_status::running>();
   acquire_p(owner, pp);
-  set_slice(pp, mp->lenders_slice);  // it goes on
-  tsan_release(&owner->p);           // to enter_runtime()
-  owner->border.give_back();         // keeps BO2
+  count_slice(pp);
+  continue_slice_locked(pp, mp->lenders_slice);
+  tsan_release(&owner->p);    // to enter_runtime()
+  owner->border.give_back();  // keeps BO2
   mp->stands_in = true;
   stop_m_unlock(mp);
   return true;

@@ -134,6 +134,9 @@ found find_runnable(M* mp) {
     if (G* gp = overdue_news(mp)) {
       return {gp, false};
     }
+    if (mp->lender != nullptr) {
+      end_long_errand(mp);
+    }
     if (G* gp = mp->lender == nullptr ? fair_share(pp) : nullptr) {
       return {gp, false};
     }

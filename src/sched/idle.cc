@@ -48,8 +48,7 @@ void acquire_p(M* mp, P* pp) {
   pp->m.store(mp, WEFT_ORDER(PM1, release));
   set_thread(pp, mp->tid);
   set_status(pp, p_status::running);
-  // Whoever was here before had the last one; and mp may have been asked to make room where it was before.
-  begin_slice(mp, pp);
+  begin_holding(mp, pp);
 }
 
 P* release_p(M* mp, p_status to) {
@@ -135,8 +134,8 @@ M* idle_m_get() {
 
 namespace {
 
-// There is no idle M, and none may be made here (preempt.cc, PE2; and sysmon makes none at all): the spawner makes one, and pp goes to the
-// oldest frozen goroutine meanwhile, or waits for the new M. If that finds pp gone it looks for work wherever
+// There is no idle M, and none may be made here (preempt.cc, PE2; and sysmon makes none at all): the spawner makes one, and pp goes
+// to the oldest frozen goroutine meanwhile, or waits for the new M. If that finds pp gone it looks for work wherever
 // there is an idle P. keeps I1
 void start_later_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock) {
   if (spinning) {
@@ -312,11 +311,13 @@ bool take_p_for(M* mp, ready_list& ready) WEFT_REQUIRES(sched.lock) {
   return true;
 }
 
-// It runs what others run, too: as the kernel does by default.
-void end_short_slices(M* mp) {
-  if (mp->short_slices && !mp->stands_in) {
-    mp->short_slices = false;
-    ask_for_short_slices(false);
+// It goes with a P that it has taken itself. Whoever has poked it meanwhile has set its note, or is about to: its next sleep
+// would end for that, and whoever hands it a P then would rely on it.
+void absorb_poke(M* mp) {
+  if (mp->poked && !WEFT_MUTANT("leaves-poked")) {
+    mp->park.sleep();
+    mp->park.clear();
+    mp->poked = false;
   }
 }
 
@@ -336,6 +337,14 @@ void pass_watch_on(M* mp, bool watched, bool crowd_waits) {
 
 }  // namespace
 
+// It runs what others run, too.
+void end_short_slices(M* mp) {
+  if (mp->short_slices && !mp->stands_in) {
+    mp->short_slices = false;
+    ask_for_short_slices(false);
+  }
+}
+
 // Sleeps until a P is handed over, and takes it. Entered with sched.lock, leaves without. One of those
 // who sleep watches the timers, and takes an idle P by itself when one is due; one waits for news of
 // descriptors (netpoll.cc), and takes a P for those who are ready. The last M to fall asleep looks for
@@ -348,6 +357,7 @@ void sleep_for_p_unlock(M* mp) {
     const std::int64_t until = locked ? kNever : watch_timers(mp);
     if (until == kTimerDue) {
       sched.lock.unlock();
+      absorb_poke(mp);
       end_short_slices(mp);
       return;
     }
@@ -396,8 +406,9 @@ void sleep_for_p_unlock(M* mp) {
     mp->nextp = nullptr;
     WEFT_CHECK(pp != nullptr, "an M was woken without a P");
     acquire_p(mp, pp);
+  } else {
+    absorb_poke(mp);
   }
-  note_time_now();  // what it runs may park
   if (ready.count != 0) {
     queue_ready(mp, ready);
   }
@@ -414,6 +425,8 @@ void stop_m(M* mp) {
 void stop_m_unlock(M* mp) {
   if (P* waiting = unmanned_p_get()) {
     sched.lock.unlock();
+    mp->stands_in = false;
+    end_short_slices(mp);
     acquire_p(mp, waiting);
     return;
   }

@@ -21,8 +21,10 @@
 //      of the runtime, and whoever looks for it needs nothing that it has.
 // PE2: nobody who could let a frozen goroutine go on waits for what it may hold. It may hold locks of libc.
 //      So while anybody is frozen no M creates a thread (sched/spawner.cc), and while an M creates
-//      one (sched.creators) nobody is frozen, be it for others, for a stop of the world, or because it has no P.
-//      Otherwise the last P waits for the lock's holder.
+//      one (sched.creators) nobody is frozen, be it for others, for a stop of the world, or because it has no P, and
+//      nobody is robbed. Otherwise the last P, or a stop of the world, waits for the lock's holder, who waits for them.
+//      UNCHECKED: one that was robbed before, and calls the runtime with such a lock while an M creates a thread and the world
+//      stops. Against it the spawner would have to make every thread beside anybody who blocks.
 // PE3: a goroutine whose P was taken waits for another one on its own thread: what it called may be
 //      something that must not change threads.
 // PE4: while a frozen goroutine waits for its turn no P is idle, nor waits for an M that the spawner makes: nobody else
@@ -55,20 +57,16 @@ namespace {
 
 constexpr std::int32_t kLeastFrozen = 64;
 
-// Of this M, whose turn it is again: a new slice.
+// Of this M, whose turn it is again.
 void go_on(M* mp, G* gp) {
   gp->frozen = false;
   gp->transition<g_status::runnable, g_status::running>();
-  begin_slice(mp, mp->p);
+  count_slice(mp->p);
   count_switch(mp->p);  // what is due at every n-th is due once
   if (mp->in_handler) {
     mp->p->deaf_slice.store(slice_of(mp->p),
                             WEFT_ORDER(SB0, relaxed));  // order: relaxed, for sysmon
   }
-  const std::int64_t now = nanotime();
-  note_time(now);
-  // order: SB0 relaxed, for sysmon
-  mp->p->slice_began.store(now, WEFT_ORDER(SB0, relaxed));
 }
 
 enum class rank { last, first, urgent };
@@ -193,9 +191,8 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
     }
     sched.lock.unlock();
     acquire_p(mp, pp);
-    note_time_now();  // sysmon may have slept for as long as it was away
     gp->transition<g_status::syscall, g_status::running>();
-    begin_slice(mp, pp);
+    count_slice(pp);
     return;
   }
   mp->frozen_outside = outside;
@@ -246,9 +243,8 @@ void freeze(M* mp) {
     sched.lock.unlock();  // freeze.cc sees to it; or it is the one that has stopped the world
     return;
   }
-  // order: relaxed, raised under sched.lock. keeps PE2
-  if (sched.creators.load(WEFT_ORDER(CT0, relaxed)) != 0) {
-    sched.lock.unlock();  // sysmon asks again
+  if (thread_is_created_locked()) {
+    sched.lock.unlock();  // sysmon asks again. keeps PE2
     return;
   }
   if (pp == nullptr) {

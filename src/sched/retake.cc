@@ -128,11 +128,7 @@ std::int32_t stale_ps_locked(stale* out, std::int64_t now, std::int32_t* same)
     const std::uint32_t tick = slice_of(pp);
     p_watch& w = pp->watch;
     if (tick != w.tick || w.since == 0) {
-      // order: SB0 relaxed, a time
-      const std::int64_t began = pp->slice_began.load(WEFT_ORDER(SB0, relaxed));
-      w = {.tick = tick,
-           .since = began > w.since && began < now ? began : now,
-           .switches = w.switches};
+      w = {.tick = tick, .since = slice_began(pp, last_look, now), .switches = w.switches};
     } else {
       ++*same;
     }
@@ -277,7 +273,29 @@ std::int64_t calm_pause(const stale* found, std::int32_t n, std::int64_t now, st
   return until - now < kCalmLook ? kBlockedLook : kCalmLook;
 }
 
+// Somebody is in a hurry: until one of those who compute can be asked, or sent a signal.
+std::int64_t urgent_pause(const stale* found, std::int32_t n, std::int64_t now) {
+  std::int64_t pause = healthy_pause;
+  for (std::int32_t i = 0; i < n; ++i) {
+    const p_watch& w = found[i].pp->watch;
+    if (!w.signalled) {
+      pause = std::min(pause, w.asked ? kNotice : w.since + kSlice - kNotice - now);
+    }
+  }
+  return std::max(pause, kBlockedLook);
+}
+
 }  // namespace
+
+std::int64_t slice_began(const P* pp, std::int64_t last_look, std::int64_t now) noexcept {
+  const std::uint32_t first =
+      pp->first_slice.load(WEFT_ORDER(SB0, relaxed));  // order: SB0 relaxed, see below
+  const std::int64_t since =
+      pp->held_since.load(WEFT_ORDER(SB0, relaxed));  // order: SB0 relaxed, see below
+  const bool known = since != 0 && since < now && slice_of(pp) - first == 1;
+  // The two words may belong to different holders; at the last look this slice had not begun.
+  return known ? std::max(since, last_look) : now;
+}
 
 bool somebody_waits(std::int64_t now) noexcept {
   const scoped_lock held(sched.lock);
@@ -314,7 +332,7 @@ next_look retake(std::int64_t now) noexcept {
     if (lively) {
       return {kLivelyLook, /*firm=*/true};
     }
-    return {std::max<std::int64_t>(next == kNever ? kNever : next - now, healthy_pause)};
+    return {std::max<std::int64_t>(next == kNever ? kNever : next - now, kBlockedLook)};
   }
   // Those who have been waiting least are served first, by those who have computed longest.
   std::uint32_t urgent = d.fresh + d.returned + (d.timer ? 1 : 0);
@@ -358,7 +376,10 @@ next_look retake(std::int64_t now) noexcept {
   if (expects != 0) {
     return {kExpectantLook};
   }
-  return lively ? next_look{kLivelyLook, /*firm=*/true} : next_look{healthy_pause};
+  if (lively) {
+    return {kLivelyLook, /*firm=*/true};
+  }
+  return {urgent > 0 ? urgent_pause(found, n, now) : healthy_pause};
 }
 
 }  // namespace weft::rt

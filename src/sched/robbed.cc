@@ -50,9 +50,9 @@ bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock) {
   sched.lock.lock();
   // order: relaxed, compared only
   if (pp->m.load(WEFT_ORDER(PM1, relaxed)) != mp || !is_running(pp) || slice_of(pp) != tick ||
-      !mp->border.rob()) {
+      (thread_is_created_locked() && !WEFT_MUTANT("robbed-beside-creation")) || !mp->border.rob()) {
     sched.lock.unlock();
-    return false;
+    return false;  // … or another time. keeps PE2
   }
   tsan_acquire(&mp->p);  // from leave_runtime(): the border's release is the goroutine's
   mp->curg->transition<g_status::running, g_status::syscall>();

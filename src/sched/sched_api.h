@@ -30,11 +30,10 @@ inline std::uint32_t slice_of([[maybe_unused]] const P* pp) {
 #endif
 }
 
-inline void set_slice([[maybe_unused]] P* pp, [[maybe_unused]] std::uint32_t slice) {
-#ifndef WEFT_MODEL
-  // order: ST0 relaxed; under sched.lock, sysmon compares two readings
-  pp->schedtick.store(slice, WEFT_ORDER(ST0, relaxed));
-#endif
+// Since its M has taken pp nobody has begun a slice of his own there.
+inline bool is_untouched(const P* pp) {
+  // order: SB0 relaxed, the owner's own
+  return slice_of(pp) == pp->first_slice.load(WEFT_ORDER(SB0, relaxed));
 }
 
 // One slice in OneIn, a power of two, for samples. By a hash: goroutines that take turns have slices at regular
@@ -158,10 +157,17 @@ inline void wake_p_for_next(const P* pp) {
 }
 // mp has found work after spinning. [SP-6]
 void reset_spinning(M* mp);
+// An M creates a thread, and may wait for locks of libc's: nobody who may hold one loses his P. (preempt.cc, PE2)
+inline bool thread_is_created_locked() WEFT_REQUIRES(sched.lock) {
+  // order: CT0 relaxed, raised under sched.lock
+  return sched.creators.load(WEFT_ORDER(CT0, relaxed)) != 0;
+}
 // Gives pp to an M, new if need be. Locks: caller holds sched.lock, which is released.
 void start_m_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock);
 // Hands pp to a sleeping M. Locks: caller holds sched.lock, which is released.
 void hand_p_unlock(M* mp, P* pp) WEFT_RELEASE(sched.lock);
+// The kernel treats mp's thread as others again, unless it stands in (borrow.cc).
+void end_short_slices(M* mp);
 // Sleeps until a P is handed over, and takes it; or until it is dismissed. Locks: as above. Blocks: M.
 void sleep_for_p_unlock(M* mp) WEFT_RELEASE(sched.lock);
 // Sleeps until somebody hands over a P, or dismisses it. Requires: no P, not spinning.
@@ -239,6 +245,8 @@ bool watcher_comes_soon(std::int64_t now);
 // A timer is due, and all Ps are in use: mp, which is idle, takes one for a moment from a goroutine that is on no
 // processor. True: it has left the idle list.
 bool borrow_p_locked(M* mp) WEFT_REQUIRES(sched.lock);
+// It keeps a P that it has borrowed if the errand turns out to be long.
+void end_long_errand(M* mp);
 // mp has nothing left to do with it: the P is its lender's again. True: mp has slept, and has another one, or is
 // dismissed. False: it keeps it. Blocks: M.
 bool repay_p(M* mp);

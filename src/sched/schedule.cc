@@ -50,10 +50,10 @@ G* next_goroutine(M* mp, bool* inherit_time) {
   if (gp == nullptr) {
     const found f = find_runnable(mp);
     gp = f.gp;
-    *inherit_time = f.inherit_time;
     if (gp == nullptr) {
       return nullptr;
     }
+    *inherit_time = f.inherit_time && !is_untouched(mp->p);  // from nobody
   }
   if (mp->spinning) {
     reset_spinning(mp);

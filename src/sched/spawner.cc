@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "os/thread.h"
 #include "sched/freeze.h"
 #include "sched/sched_api.h"
 
@@ -14,14 +15,15 @@ struct requests {
   M* first WEFT_GUARDED_BY(sched.lock) = nullptr;  // by idle_next; these are not idle
   M* last WEFT_GUARDED_BY(sched.lock) = nullptr;
   bool roused WEFT_GUARDED_BY(sched.lock) = false;
-  note wanted;  // wakes the spawner; set and cleared under sched.lock
+  note
+      wanted;  // wakes the spawner, which clears it under sched.lock: so it is set once for each time it was roused
 };
 constinit requests asked;
 
 void rouse_locked() WEFT_REQUIRES(sched.lock) {
   if (!asked.roused) {
     asked.roused = true;
-    asked.wanted.wake();
+    sched.lock.wake_afterwards(asked.wanted);
   }
 }
 
@@ -45,6 +47,7 @@ M* next_request() {
 }
 
 void* spawn_for_others(void*) {
+  ask_for_short_slices(true, /*inherited=*/false);  // others have a P each, and wait for an M
   for (;;) {
     asked.wanted.sleep();
     guard_exit_if_asked();

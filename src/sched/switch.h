@@ -18,6 +18,7 @@
 // Rejected: always through g0, as in Go (twice the switches); a scheduler thread of its own.
 #pragma once
 
+#include "os/clock.h"
 #include "sched/netpoll.h"
 #include "sched/sched_api.h"
 
@@ -43,6 +44,18 @@ inline void count_switch(P* pp) {
   if (live_borders) {
     mp->border.begin_slice();
   }
+}
+
+// The same for an M that has just taken pp: mostly it has slept, and knows neither how late it is nor that it was asked,
+// where it was before, to make room. The first goroutine begins the next slice (slice_began()).
+inline void begin_holding(M* mp, P* pp) {
+  begin_slice(mp, pp);
+#ifndef WEFT_MODEL
+  const std::int64_t now = nanotime();
+  note_time(now);
+  pp->held_since.store(now, WEFT_ORDER(SB0, relaxed));            // order: SB0 relaxed, for sysmon
+  pp->first_slice.store(slice_of(pp), WEFT_ORDER(SB0, relaxed));  // order: SB0 relaxed, as above
+#endif
 }
 
 // Marks gp as the one that runs on mp. [L-3]

@@ -118,19 +118,24 @@ void* sysmon_main(void*) {
   choose_mask();
   sysmon_rest.end();
   int idle_rounds = 0;
+  bool just_woken = false;
   std::int64_t next_scavenging =
       nanotime() + kScavenging;  // there is nothing to return at the beginning
   for (;;) {
     guard_exit_if_asked();
     const std::int64_t now = nanotime();
     note_time(now);
-    update_default_procs(now);
     netpoll_backstop(now);  // [SM-5]
-    schedtrace_tick(now);
-    if (now >= next_scavenging) {
+    // What is due once in a while does not get in the way of those for whom it was woken.
+    if (!just_woken) {
+      update_default_procs(now);
+      schedtrace_tick(now);
+    }
+    if (!just_woken && now >= next_scavenging) {
       scavenger_tick(now);
       next_scavenging = now + kScavenging;
     }
+    just_woken = false;
     const auto [pause, firm] = retake(now);
     if (pause < kShort || firm) {
       idle_rounds = 0;
@@ -140,7 +145,11 @@ void* sysmon_main(void*) {
     const bool quiet = debug_vars.schedtrace == 0 && sched.idle.idle() == sched.proc_count() &&
                        ++idle_rounds > kIdleRounds;
     // What is left to do: otherwise it would stay.
-    if (!quiet || !sleep_deep(scavenger_tick(now))) {
+    if (quiet) {
+      update_default_procs(now);
+      just_woken = sleep_deep(scavenger_tick(now));
+    }
+    if (!just_woken) {
       sleep_until_work(pause < kLongest ? pause : kLongest);
     }
   }

@@ -43,6 +43,8 @@ struct next_look {
   std::int64_t pause;  // ns
   bool firm = false;
 };
+// Since when, as far as it is known, the slice has lasted that pp is in now; it had not begun at the last look.
+std::int64_t slice_began(const P* pp, std::int64_t last_look, std::int64_t now) noexcept;
 // Looks at every P and every robbed M.
 next_look retake(std::int64_t now) noexcept;
 // Work waits, and no P is idle. Not counting those who were frozen before: they are in no hurry.
@@ -64,7 +66,6 @@ void lends_no_more_locked(M* mp) WEFT_REQUIRES(sched.lock);
 // False: it was in nobody's list.
 bool forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
 
-extern constinit long_sleep sysmon_rest;
 #ifdef WEFT_MODEL  // there is none in models of the scheduler; its sleep has its own
 inline bool sysmon_told = false;
 inline void wake_sysmon() noexcept { sysmon_told = true; }
@@ -80,8 +81,8 @@ inline void wake_sysmon() noexcept {
 }
 inline void wake_sysmon_locked() noexcept {
   // order: CT0 relaxed, under sched.lock
-  if (sched.begun.load(WEFT_ORDER(CT0, relaxed))) {
-    sysmon_rest.wake();
+  if (sysmon_rest.asleep() && sched.begun.load(WEFT_ORDER(CT0, relaxed))) {
+    sched.lock.wake_sysmon_afterwards();
   }
 }
 // After a full fence. Where a P is idle somebody else sees to it.

@@ -23,6 +23,7 @@
 #include "sched/park.h"
 #include "sched/pauses.h"
 #include "sched/sched_api.h"
+#include "sched/switch.h"
 #include "sched/sysmon.h"
 #include "sched/thread_exit.h"
 
@@ -47,6 +48,7 @@ void pass_world_on() {
   tsan_acquire(&sched.world_held);  // whoever waits has released it: queue_for_world()
   waiter* w = sched.world_first;
   if (w == nullptr) {
+    tsan_release(&sched.world_held);  // to whoever finds it free
     sched.world_held = false;
   } else {
     sched.world_first = w->next;
@@ -114,6 +116,7 @@ struct section {
 bool queue_for_world(waiter* w, void*) {
   const scoped_lock held(sched.lock);
   if (!sched.world_held) {
+    tsan_acquire(&sched.world_held);  // from whoever had it last: pass_world_on()
     sched.world_held = true;
     return false;
   }
@@ -214,6 +217,8 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
   self->p = sched.p(0);
   self->p->m.store(self, WEFT_ORDER(PM1, release));            // order: PM1 as in acquire_p()
   self->p->thread.store(self->tid, WEFT_ORDER(PT0, relaxed));  // order: relaxed, as above
+  begin_holding(self, self->p);
+  count_slice(self->p);
 }
 
 // Step 5. Ps that have work are chained by idle_next and returned; the others go idle.

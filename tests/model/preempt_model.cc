@@ -238,6 +238,28 @@ void borrowed(world& w, int calls, bool asked) {
   lends(w, s, s->hog(w, "h", 0, calls, s->over), *w.make<bool>(false), asked);
 }
 
+// The stand-in sleeps until a later timer when this one is started. Whoever pokes it may be slow: it has gone by then, with a
+// borrowed P, and whom it runs there is frozen.
+void borrowed_and_poked(world& w) {
+  auto* s = w.make<state>(w, 1, 4, /*anywhere=*/false);
+  state::alarm* a = s->may_be_lent(w, s->hog(w, "h", 0, 0, s->over), *w.make<bool>(false));
+  a->wakes->steps = {[=] { user_code([=] { compute(s->over); }); }};
+  auto* later = w.make<state::alarm>();
+  later->wakes = s->plain(w, "l", *w.make<bool>(false));
+  later->fire = a->fire;
+  later->when = now + 50;
+  s->sysmon(w, [=] {
+    rt::arm_timer(nullptr, *later);
+    engine::get().block([](const void*) { return rt::sched.timer_watcher != nullptr; }, nullptr,
+                        "a watcher");
+    rt::arm_timer(nullptr, *a);
+    s->ask_once(1);
+    now += 100;
+    s->over = true;
+  });
+  s->all_run(w, 1);
+}
+
 // … or begins a no_preempt scope: in that it has its P, and nobody else.
 void borrowed_before_scope(world& w) {
   auto* s = w.make<state>(w, 1, 3);
@@ -290,11 +312,12 @@ void leaves(world& w) {
 
 const protocol kPreempt{
     "preempt",
-    {"sched/preempt.cc", "sched/borrow.cc", "sched/blocking.cc", "sched/retake.cc", "gmp/border.h",
-     "gmp/m.h"},
-    {"announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside", "request-dropped",
-     "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing", "back-but-robbed",
-     "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside", "BD2"},
+    {"sched/preempt.cc", "sched/borrow.cc", "sched/blocking.cc", "sched/retake.cc", "sched/idle.cc",
+     "gmp/border.h", "gmp/m.h"},
+    {"leaves-poked", "announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside",
+     "request-dropped", "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing",
+     "back-but-robbed", "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside",
+     "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -314,6 +337,7 @@ const protocol kPreempt{
         {"borrowed and asked",
          {.preemptions = 2, .old_loads = 0},
          [](world& w) { borrowed(w, 1, true); }},
+        {"borrowed and poked", {.preemptions = 2, .old_loads = 0}, borrowed_and_poked},
         {"borrowed before a scope", {.preemptions = 2, .old_loads = 0}, borrowed_before_scope},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
         {"expected to block", {.preemptions = 2, .old_loads = 1}, expected_to_block},

@@ -147,6 +147,49 @@ void stop_and_lend(world& w) {
   s->all_run(w, 1);
 }
 
+// One computes with a lock of libc's, for which an M waits that creates a thread: its P is not taken meanwhile. Otherwise a stop
+// of the world, which waits for the thread, would keep it from unlocking when it next calls the runtime.
+void stop_and_create(world& w) {
+  auto* s = w.make<state>(w, 3, 5, /*anywhere=*/false);
+  auto* locked = w.make<bool>(false);
+  libc_is_locked = locked;
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    user_code([=] {
+      *locked = true;
+      s->computes[0] = true;
+      s->call();
+      *locked = false;
+    });
+  }};
+  s->runs(0, 0, h);
+  s->serve(w, "M0", 0);
+  job* c = s->add(w, "c");
+  job* fresh = s->plain(w, "f", *w.make<bool>(false));
+  c->steps = {[=] {
+    fresh->prepare();
+    rt::M* mp = rt::current_m();
+    rt::queue_put(mp, mp->p, fresh, /*next=*/true);
+    rt::wake_p(mp->p);
+  }};
+  s->runs(1, 1, c);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  w.thread("T", [=] {
+    sysmon_thread = engine::get().current();
+    engine::get().block(
+        [](const void* f) { return libc_is_wanted || static_cast<const job*>(f)->ran != 0; }, fresh,
+        "the creation of a thread");
+    if (!s->computes[0] || !libc_is_wanted) return;
+    const int wishes = libc_wishes;
+    const bool waits = libc_waiters > 0;
+    const bool robbed = rt::rob(s->p(0), s->m(0), 1, 1, false);
+    const bool same = waits && libc_waiters > 0 && libc_wishes == wishes;
+    check(!(robbed && same), "somebody was robbed beside the creation of a thread");
+  });
+  s->all_run(w, 3);
+}
+
 void stop_and_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
   s->runs_only(w, blocking_job(w, s, "b"));
@@ -158,13 +201,14 @@ const protocol kStop{
     "stop",
     {"sched/preempt.cc", "sched/robbed.cc", "sched/world.cc", "sched/idle.cc", "gmp/stop_gate.h"},
     {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
-     "lender-does-not-arrive"},
+     "lender-does-not-arrive", "robbed-beside-creation"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
         {"robs", {.preemptions = 2, .old_loads = 1}, stop_and_rob},
         {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
         {"lends", {.preemptions = 1, .old_loads = 0}, stop_and_lend},
+        {"creates", {.preemptions = 1, .old_loads = 0}, stop_and_create},
         {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
     },
 };

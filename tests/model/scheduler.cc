@@ -62,6 +62,7 @@ M* reserve_m(std::int32_t) {
 void start_thread(M* mp, P* pp, bool spinning) {
   mp->spinning = spinning;
   mp->nextp = pp;
+  model::wait_for_libc();
   begun[mp->id].wake();
 }
 
@@ -125,7 +126,7 @@ void start_system_threads() {}
 bool live_borders = false;
 long long task_cpu_time(int) noexcept { return 0; }
 bool task_runs(int) noexcept { return false; }
-void ask_for_short_slices(bool) noexcept {}
+void ask_for_short_slices(bool, bool) noexcept {}
 char task_state(int) noexcept { return 'S'; }
 bool task_waits_for_lock(int) noexcept { return true; }
 bool freeze_for_exit() { return false; }
@@ -231,6 +232,20 @@ void compute(const bool& until) {
 
 std::function<int()> tasks;
 std::int64_t now = 100;
+const bool* libc_is_locked = nullptr;
+bool libc_is_wanted = false;
+int libc_wishes = 0, libc_waiters = 0;
+
+void wait_for_libc() {
+  libc_is_wanted = true;
+  ++libc_wishes;
+  if (libc_is_locked == nullptr) return;
+  ++libc_waiters;
+  engine::get().block([](const void* locked) { return !*static_cast<const bool*>(locked); },
+                      libc_is_locked, "a lock of libc's");
+  --libc_waiters;
+}
+
 int exiting_thread = -1;
 int sysmon_thread = -1;
 kernel_poller the_poller;
@@ -310,6 +325,9 @@ runtime::runtime(world& w, int procs, int ms) {
   rt::spare_count = 0;
   tasks = [] { return -1; };
   exiting_thread = sysmon_thread = -1;
+  libc_is_locked = nullptr;
+  libc_is_wanted = false;
+  libc_wishes = libc_waiters = 0;
   rt::live_borders = false;
   the_poller.reset();
   for (int i = 0; i < ms; ++i) {
@@ -485,6 +503,7 @@ void runtime::spares(world& w, int i) {
         ++rt::sched.m_count;
       }
       if (pp != nullptr) {
+        rt::sched.creators.fetch_sub(1, std::memory_order_relaxed);  // order: as in m_main()
         rt::acquire_p(mp, pp);
       } else {
         rt::join_idle_ms(mp);

@@ -114,5 +114,10 @@ extern std::function<int()> tasks;
 extern int exiting_thread;
 // The one that may create no threads; negative: none.
 extern int sysmon_thread;
+// Whoever creates a thread waits until it is not; null: there is no such lock.
+extern const bool* libc_is_locked;
+extern bool libc_is_wanted;  // by one who creates a thread, or it was
+extern int libc_wishes, libc_waiters;
+void wait_for_libc();
 
 }  // namespace weft::model

@@ -4,6 +4,7 @@
 // The lock is played by a hook of the function that creates threads: it can be held for as long as a test wants.
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
@@ -43,6 +44,24 @@ void compute_then_unlock() {
   unlock_libc();
 }
 
+// Of one that hangs.
+void print_state() {
+  using weft::rt::sched;
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(sched.lock);
+  const int creators = static_cast<int>(sched.creators.load(std::memory_order_relaxed));
+  std::fprintf(stderr, "held %d, creators %d, gate closed %d, busy %d\n",
+               static_cast<int>(test_hooks.hold_threads.get()), creators, sched.gate.closed(),
+               static_cast<int>(sched.gate.busy()));
+  std::fprintf(stderr, "Ms %d, idle %d, frozen %d, robbed %d, to make %d, coming %d, system %d\n",
+               static_cast<int>(sched.m_count), static_cast<int>(sched.idle_m_count),
+               static_cast<int>(sched.frozen_ms), static_cast<int>(sched.robbed_count),
+               static_cast<int>(sched.spares_to_make), static_cast<int>(sched.spares_coming),
+               static_cast<int>(sched.system_threads));
+  std::fprintf(stderr, "idle Ps %d, unmanned %d\n", static_cast<int>(sched.idle.idle()),
+               sched.unmanned_ps != nullptr);
+}
+
 // The plain thread judges, whatever becomes of the goroutines.
 [[noreturn]] void judge(std::function<void()> program) {
   static std::atomic<bool> over{false};
@@ -50,7 +69,9 @@ void compute_then_unlock() {
     program();
     over = true;
   }).detach();
-  _exit(eventually_hogging([] { return over.load(); }) ? kRight : 1);
+  if (eventually_hogging([] { return over.load(); })) _exit(kRight);
+  print_state();
+  _exit(1);
 }
 
 int idle_ps() {

@@ -127,33 +127,72 @@ TEST_F(SysmonProcess, LooksSeldomBesideThoseWhoSwitch) {
 
 // -- borrowed Ps ---------------------------------------------------------------------------------
 
-// On one processor, whoever is woken for a timer has taken it from the goroutine that computes, and may have its P for a
-// moment, too: that one goes on afterwards, and was not stopped by a signal (sched/borrow.cc).
-WEFT_CHILD(ticks) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) return 77;
-  return weft::run([] {
-    std::atomic<bool> over{false};
-    std::atomic<std::uint64_t> rounds{0};
-    weft::wait_group ended;
-    ended.go([&] {
-      while (!over) ++rounds;
+// One that computes, on the only processor.
+struct computation {
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> rounds{0};
+  weft::wait_group ended;
+
+  // With the status of the process.
+  template <class F>
+  static int run_beside(F does) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return 77;
+    return weft::run([&] {
+      computation c;
+      c.ended.go([&] {
+        while (!c.over) ++c.rounds;
+      });
+      const bool right = does(c);
+      c.over = true;
+      c.ended.wait();
+      return right ? kRight : 1;
     });
-    const bool unnoticed = weft::test::eventually([&] {
+  }
+};
+
+// Whoever is woken for a timer has taken the processor from the goroutine that computes, and may have its P for a moment, too:
+// that one goes on afterwards, and was not stopped by a signal (sched/borrow.cc).
+WEFT_CHILD(ticks) {
+  return computation::run_beside([](computation& c) {
+    return weft::test::eventually([&] {
       constexpr int kTicks = 50;
       const std::uint64_t frozen = weft::test::preemptions();
-      const std::uint64_t before = rounds;
+      const std::uint64_t before = c.rounds;
       for (int i = 0; i < kTicks; ++i) weft::this_thread::sleep_for(1ms);  // sleep-ok: the ticks
-      return weft::test::preemptions() - frozen < kTicks / 2 && rounds > before;
+      return weft::test::preemptions() - frozen < kTicks / 2 && c.rounds > before;
     });
-    over = true;
-    ended.wait();
-    return unnoticed ? kRight : 1;
   });
 }
 TEST_F(SysmonProcess, IsNotNeededForTicksBesideAComputation) { expect("ticks", "1"); }
+
+// … but if those who were woken go on and on, the one who computes has his turn all the same.
+WEFT_CHILD(long_errand) {
+  return computation::run_beside([](computation& c) {
+    for (int i = 0; i < 20; ++i) {
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: for each somebody borrows the P
+    }
+    c.ended.go([&] {
+      while (!c.over) weft::gosched();
+    });
+    const auto yields_until = [](auto it_is_so, std::chrono::seconds limit) {
+      const auto until = weft::test::test_clock::now() + limit;
+      while (!it_is_so() && weft::test::test_clock::now() < until) weft::gosched();
+      return it_is_so();
+    };
+    bool all_have_turns = true;
+    for (int i = 0; i < 20 && all_have_turns; ++i) {
+      const std::uint64_t frozen = weft::test::preemptions();
+      yields_until([&] { return weft::test::preemptions() > frozen; }, 1s);
+      const std::uint64_t before = c.rounds;
+      all_have_turns = yields_until([&] { return c.rounds > before; }, 20s);
+    }
+    return all_have_turns;
+  });
+}
+TEST_F(SysmonProcess, LongErrandsOnABorrowedPEnd) { expect("long_errand", "1"); }
 
 // -- watchful ------------------------------------------------------------------------------------
 
