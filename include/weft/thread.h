@@ -92,8 +92,11 @@ void sleep_for(const std::chrono::duration<Rep, Period>& d) {
 /// Waits until Clock says t or later: if the clock is set meanwhile, that counts.
 template <class Clock, class Duration>
 void sleep_until(const std::chrono::time_point<Clock, Duration>& t) {
-  for (auto now = Clock::now(); now < t; now = Clock::now()) {
-    sleep_for(t - now);
+  if (Clock::now() < t) {
+    detail::attempt_until(t, [](std::int64_t deadline) {
+      detail::sleep_until(deadline);
+      return false;
+    });
   }
 }
 }  // namespace this_thread

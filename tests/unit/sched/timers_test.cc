@@ -56,6 +56,33 @@ std::uint64_t pending() {
   return n;
 }
 
+// Not later by the time that passes between two readings of the clock: whoever sleeps may lose its processor there.
+TEST_P(Timers, SleepsEndAtTheirTime) {
+  run([] {
+    using clock = std::chrono::steady_clock;
+    int seen = 0;
+    for (int i = 0; i < 10; ++i) {
+      const clock::time_point due = clock::now() + std::chrono::milliseconds(5);
+      std::atomic<bool> awake{false};
+      weft::thread sleeper([&] {
+        weft::this_thread::sleep_until(due);  // sleep-ok: the sleeper is what is tested
+        awake = true;
+      });
+      std::int64_t next = kNever;
+      while (next == kNever && !awake) {
+        gosched();
+        next = earliest_timer();
+      }
+      sleeper.join();
+      if (next != kNever) {
+        EXPECT_EQ(next, due.time_since_epoch().count());
+        ++seen;
+      }
+    }
+    EXPECT_GT(seen, 0);
+  });
+}
+
 TEST_P(Timers, FireOnceAndNotEarly) {
   run([] {
     std::vector<alarm> alarms(100);
