@@ -21,10 +21,21 @@ static_assert(sizeof(core) == sizeof(cond) && alignof(core) == alignof(cond));
 
 core& core_of(cond* self) { return *reinterpret_cast<core*>(self); }
 
+// By one who is about to wait.
 void unlock(mutex_words& m) {
   if (m.contended() || !m.unlock_fast()) {
-    rt::unlock_contended(m);
+    rt::unlock_contended(m, /*parks=*/true);
   }
+}
+
+// After the wait: the mutex again.
+void lock_again(mutex& m, mutex_words& words, sleeper& n) {
+  if (!words.take_adopted(n)) {
+    rt::lock_env env(wait_reason::mutex_lock, {}, &m);
+    n.w.on = &m;
+    words.lock_adopted(env, n);
+  }
+  words.note_owner(n.who);
 }
 
 // Those who have been notified go where their mutex is; its owner will wake them, one by one.
@@ -86,10 +97,7 @@ void cond::wait(mutex& m) {
   core_of(this).push(&n, /*limited=*/false);
   unlock(words);
   rt::sleep(n, wait_reason::cond_wait);
-  rt::lock_env env(wait_reason::mutex_lock, {}, &m);
-  n.w.on = &m;
-  words.lock_adopted(env, n);
-  words.note_owner(n.who);
+  lock_again(m, words, n);
 }
 
 bool cond::wait_until(mutex& m, limit until) {
@@ -111,10 +119,7 @@ bool cond::wait_until(mutex& m, limit until) {
     words.note_owner(n.who);
     return false;
   }
-  rt::lock_env env(wait_reason::mutex_lock, {}, &m);
-  n.w.on = &m;
-  words.lock_adopted(env, n);
-  words.note_owner(n.who);
+  lock_again(m, words, n);
   return true;
 }
 

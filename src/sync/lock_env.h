@@ -70,7 +70,7 @@ class lock_env {
 // The slow halves of lock and unlock. False: the limit came first.
 bool lock_contended(mutex_words& m, const wait_limit& limit = {});
 // Go's fatal error for an unlock too many.
-void unlock_contended(mutex_words& m);
+void unlock_contended(mutex_words& m, bool parks = false);
 
 inline mutex_words& words_of(mutex& m) { return reinterpret_cast<mutex_words&>(m); }
 

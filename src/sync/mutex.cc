@@ -82,10 +82,10 @@ bool lock_contended(mutex_words& m, const wait_limit& limit) {
   return m.lock_slow(env);
 }
 
-void unlock_contended(mutex_words& m) {
+void unlock_contended(mutex_words& m, bool parks) {
   const inside here;  // nobody is frozen who has chosen the next owner, and has not told him
   sleeper* n = nullptr;
-  switch (m.unlock(&n)) {
+  switch (m.unlock(&n, parks)) {
     case mutex_words::unlocked::done: return;
     case mutex_words::unlocked::rouse: rouse(n); return;
     case mutex_words::unlocked::misuse: fatal("sync: unlock of unlocked mutex", user_fault);

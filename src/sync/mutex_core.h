@@ -12,7 +12,8 @@
 //   unlock    nobody waits, or somebody is awake already: one compare-exchange. Otherwise, *while the
 //             mutex is still held*, take the queue bit, take the first waiter out, and let go of
 //             mutex and queue bit in one step
-//   hand over starving: the same, but the locked bit stays set: the waiter owns it when it wakes
+//   hand over starving, or who unlocks parks next: the same, but the locked bit stays set: the waiter owns it when
+//             it wakes
 //   adopt     waiters of a condition variable move to the tail: instead of waking a thousand who
 //             collide here, each is woken by the unlock of the one before
 //
@@ -93,7 +94,20 @@ class mutex_core : public made_word {
     return contend(env, attempt{});
   }
 
-  // For a waiter that adopt() brought here and that has been roused: it owns the mutex or competes.
+  // For a waiter that adopt() brought here and that has been roused: it owns the mutex, or it is free. False: it
+  // competes.
+  bool take_adopted(const Node& n) {
+    // order: MX0 relaxed, validated by the compare-exchange; or the owner's, who acquired it with n
+    std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+    if (n.granted) {
+      end_starvation(s);
+      return true;
+    }
+    // order: MX1 acquire pairs with the release of every unlock
+    return is_free(s) && state_.compare_exchange_strong(s, (s & ~kWoken) | kLocked,
+                                                        WEFT_ORDER(MX1, acquire),
+                                                        WEFT_ORDER(MX0, relaxed));
+  }
   template <class Env>
   void lock_adopted(Env& env, Node& n) {
     attempt me;
@@ -104,8 +118,9 @@ class mutex_core : public made_word {
 
   enum class unlocked : std::uint8_t { done, rouse, misuse };
 
-  // Rouse *n, if it says so; touch the mutex no more. [MU-4]
-  [[nodiscard]] unlocked unlock(Node** n) {
+  // Rouse *n, if it says so; touch the mutex no more. [MU-4] `parks`: the caller is about to, so whoever is woken runs
+  // soon, and the mutex is his.
+  [[nodiscard]] unlocked unlock(Node** n, bool parks = false) {
     for (;;) {
       // order: MX0 relaxed, validated by the compare-exchange
       std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
@@ -121,7 +136,7 @@ class mutex_core : public made_word {
       } else {
         const inside here;
         if (lock_queue()) {
-          *n = leave_queue(kLocked);
+          *n = leave_queue(kLocked, parks);
           return *n != nullptr ? unlocked::rouse : unlocked::done;
         }
       }
@@ -236,14 +251,21 @@ class mutex_core : public made_word {
   bool owns(Env& env, Node& n, attempt& me) {
     if (n.granted) {
       if (!env.starved()) {
-        // order: MX0 relaxed: the owner leaves starvation mode; no data
-        state_.fetch_and(~kStarving, WEFT_ORDER(MX0, relaxed));
+        end_starvation(state_.load(WEFT_ORDER(MX0, relaxed)));  // order: MX0 relaxed, the owner's
       }
       return true;
     }
     me.awoke = true;
     me.waited = true;
     return false;
+  }
+
+  // By the owner, who has seen `s` since it is.
+  void end_starvation(std::uint32_t s) {
+    if ((s & kStarving) != 0) {
+      // order: MX0 relaxed: no data
+      state_.fetch_and(~kStarving, WEFT_ORDER(MX0, relaxed));
+    }
   }
 
   bool lock_queue() {
@@ -323,12 +345,12 @@ class mutex_core : public made_word {
   // Holding the queue bit, drops it, and `also` (the locked bit, or nothing); in starvation mode
   // the locked bit goes to the first waiter instead. Returns whom to rouse, or null: then somebody
   // who is awake will unlock later.
-  Node* leave_queue(std::uint32_t also) {
+  Node* leave_queue(std::uint32_t also, bool parks = false) {
     Node* n = nullptr;
     for (;;) {
       // order: MX0 relaxed, validated by the compare-exchange
       std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
-      const bool hand_over = also != 0 && (s & kStarving) != 0;
+      const bool hand_over = also != 0 && ((s & kStarving) != 0 || (parks && (s & kWoken) == 0));
       const bool wake =
           hand_over || ((s & (kWoken | kStarving)) == 0 && (s & kLocked & ~also) == 0 &&
                         !(also == 0 && WEFT_MUTANT("adopted-and-forgotten")));

@@ -34,10 +34,10 @@ struct state {
           "handed over, but noted as somebody else's");
     return true;
   }
-  void unlock() {
+  void unlock(bool parks = false) {
     if (m.unlock_fast()) return;
     sleeper* n = nullptr;
-    const core::unlocked how = m.unlock(&n);
+    const core::unlocked how = m.unlock(&n, parks);
     check(how != core::unlocked::misuse, "unlock says that it was not locked");
     check((how == core::unlocked::rouse) == (n != nullptr), "rouse whom?");
     if (n != nullptr) n->event.wake();
@@ -177,14 +177,15 @@ struct waiting : state {
   enum class limit { none, far, near };
   bool wait(int i, sleeper& n, limit until = limit::none) {
     cv.push(&n, until != limit::none);
-    unlock();
+    unlock(/*parks=*/true);
     if (until == limit::near && !n.event.sleep_for(1) && n.claim.take()) {
       cv.leave(&n);
       check(lock(i), "gave up");
       return false;
     }
     n.event.sleep();
-    m.lock_adopted(who[i], n);
+    if (!m.take_adopted(n)) m.lock_adopted(who[i], n);
+    check(!n.granted || m.owner() == n.who, "handed over, but noted as somebody else's");
     return true;
   }
   void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
