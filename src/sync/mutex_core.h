@@ -104,9 +104,9 @@ class mutex_core : public made_word {
       return true;
     }
     // order: MX1 acquire pairs with the release of every unlock
-    return is_free(s) && state_.compare_exchange_strong(s, (s & ~kWoken) | kLocked,
-                                                        WEFT_ORDER(MX1, acquire),
-                                                        WEFT_ORDER(MX0, relaxed));
+    return is_free(s) &&
+           state_.compare_exchange_strong(s, (s & ~kWoken) | kLocked, WEFT_ORDER(MX1, acquire),
+                                          WEFT_ORDER(MX0, relaxed));
   }
   template <class Env>
   void lock_adopted(Env& env, Node& n) {
