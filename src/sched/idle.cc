@@ -172,7 +172,13 @@ P* unmanned_p_get() {
 void start_m_unlock(P* pp, bool spinning) {
   WEFT_CHECK(!spinning || pp->runq.empty(), "start_m: a spinning M needs an empty P");
   M* mp = idle_m_get();
-  if (mp == nullptr && (sched.frozen_ms > 0 || !may_create_threads())) {
+  // One that was robbed may hold what a new thread needs, too, and wait for its P when the world stops: then nobody may wait
+  // for that thread. keeps PE2
+  const bool somebody_else =
+      sched.frozen_ms > 0 ||
+      (sched.robbed_ms != nullptr && !WEFT_MUTANT("created-beside-robbed")) ||
+      !may_create_threads();
+  if (mp == nullptr && somebody_else) {
     if (WEFT_MUTANT("helper-waits-for-an-m")) {  // one that runs will come
       idle_p_put(pp);
       sched.lock.unlock();

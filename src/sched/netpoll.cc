@@ -6,7 +6,8 @@
 //   * by one of the idle Ms, the *poller*, that waits in the kernel for it instead of sleeping on its note,
 //     and also until the next timer if it is the watcher (timer_watch.cc). Whoever wakes an idle M knows
 //     whether it is this one, and breaks its wait;
-//   * by sysmon, if all Ps have been busy for 10 ms.
+//   * by sysmon, if all Ps have been busy for 10 ms. It sees to it that an idle M waits for the next news, which is then not
+//     late.
 //
 // PO1: if somebody waits for a descriptor, then an M is the poller, or an M is awake that will look before
 //      it sleeps, or somebody is on the way to wake one. Otherwise the process sleeps while a request waits.
@@ -31,6 +32,8 @@
 #include "sched/foreign.h"
 #include "sched/park.h"
 #include "sched/sched_api.h"
+#include "sched/spawner.h"
+#include "sched/sysmon.h"
 
 namespace weft::rt {
 
@@ -93,6 +96,9 @@ void queue_ready_globally(ready_list& list) {
   if (n > 0) {
     sched.idle.request_spinner();
     sched.dozer.poke_fenced();
+    if (!WEFT_MUTANT("news-without-sysmon")) {
+      wake_sysmon_locked();  // every P may be in use by one who computes
+    }
   }
 }
 
@@ -147,6 +153,33 @@ bool nobody_would_poll() {
          sched.idle.idle() >= sched.proc_count() - 1 && !WEFT_MUTANT("hand-off-forgets-poll");
 }
 
+namespace {
+
+// One that fell asleep while nobody waited for a descriptor: it shall look again, and poll.
+void poke_unlock(M* mp) WEFT_RELEASE(sched.lock) {
+  const bool poke = !mp->poked && mp->nextp == nullptr;
+  mp->poked = true;
+  sched.lock.unlock();
+  if (poke) {
+    mp->park.wake();
+  }
+}
+
+// Nobody has looked for long, because all Ps are in use by those who compute: an idle M shall wait for what comes next.
+void somebody_shall_poll() {
+  sched.lock.lock();
+  if (sched.poller == nullptr && sched.idle_ms != nullptr) {
+    poke_unlock(sched.idle_ms);
+    return;
+  }
+  if (sched.poller == nullptr) {
+    request_spare_ms_locked(1);
+  }
+  sched.lock.unlock();
+}
+
+}  // namespace
+
 void somebody_must_poll() {
   sched.lock.lock();
   if (sched.poller != nullptr || WEFT_MUTANT("thread-forgets-poll")) {
@@ -154,12 +187,7 @@ void somebody_must_poll() {
     return;
   }
   if (M* mp = sched.idle_ms) {
-    const bool poke = !mp->poked && mp->nextp == nullptr;
-    mp->poked = true;
-    sched.lock.unlock();
-    if (poke) {
-      mp->park.wake();
-    }
+    poke_unlock(mp);
     return;
   }
   // One that has a P looks before it lets it go, or sysmon does, who may have to come first. One without may be in a call
@@ -192,6 +220,7 @@ void netpoll_backstop(std::int64_t now) {
   since = now;
   ready_list list = collect_ready(0);
   sched.poll_looking.store(0, WEFT_ORDER(IO0, relaxed));  // order: relaxed, as above
+  somebody_shall_poll();
   if (list.count == 0) {
     return;
   }

@@ -20,11 +20,9 @@
 // PE1: a goroutine is frozen in its own code only, never in the runtime (gmp/border.h): so it holds no lock
 //      of the runtime, and whoever looks for it needs nothing that it has.
 // PE2: nobody who could let a frozen goroutine go on waits for what it may hold. It may hold locks of libc.
-//      So while anybody is frozen no M creates a thread (sched/spawner.cc), and while an M creates
+//      So while anybody is frozen, or was robbed, no M creates a thread (sched/spawner.cc), and while an M creates
 //      one (sched.creators) nobody is frozen, be it for others, for a stop of the world, or because it has no P, and
 //      nobody is robbed. Otherwise the last P, or a stop of the world, waits for the lock's holder, who waits for them.
-//      UNCHECKED: one that was robbed before, and calls the runtime with such a lock while an M creates a thread and the world
-//      stops. Against it the spawner would have to make every thread beside anybody who blocks.
 // PE3: a goroutine whose P was taken waits for another one on its own thread: what it called may be
 //      something that must not change threads.
 // PE4: while a frozen goroutine waits for its turn no P is idle, nor waits for an M that the spawner makes: nobody else

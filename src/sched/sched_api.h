@@ -149,10 +149,17 @@ inline void wake_p(const P* pp) {
     wake_sysmon_for_work();
   }
 }
-// The same for a goroutine that is next on pp and will mostly run here: gmp/nap.h.
+// The same for a goroutine that is next on pp and will mostly run here: gmp/nap.h. But the one that woke it may compute on
+// while nobody is there to steal it: then it waits for sysmon.
 inline void wake_p_for_next(const P* pp) {
-  if (!pp->wakes_nobody && !sched.dozer.will_look() && sched.idle.claim_wake()) [[unlikely]] {
-    wake_p_slow();
+  if (pp->wakes_nobody) {
+    wake_sysmon();  // unfenced, as above
+  } else if (!sched.dozer.will_look()) {
+    if (sched.idle.claim_wake()) [[unlikely]] {
+      wake_p_slow();
+    } else if (!WEFT_MUTANT("next-waits-alone")) {
+      wake_sysmon_for_work();
+    }
   }
 }
 // mp has found work after spinning. [SP-6]

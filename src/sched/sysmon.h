@@ -67,10 +67,10 @@ void lends_no_more_locked(M* mp) WEFT_REQUIRES(sched.lock);
 bool forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
 
 #ifdef WEFT_MODEL  // there is none in models of the scheduler; its sleep has its own
-inline bool sysmon_told = false;
+inline bool sysmon_told = false, sysmon_told_of_work = false;
 inline void wake_sysmon() noexcept { sysmon_told = true; }
 inline void wake_sysmon_locked() noexcept { sysmon_told = true; }
-inline void wake_sysmon_for_work() noexcept {}
+inline void wake_sysmon_for_work() noexcept { sysmon_told_of_work |= sched.idle.idle() == 0; }
 inline void wake_sysmon_for_timer(std::int64_t) noexcept { sysmon_told = true; }
 inline bool sysmon_sleeps() noexcept { return true; }
 #else

@@ -9,6 +9,7 @@
 #include "model/scheduler.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
+#include "sched/sysmon.h"
 
 namespace weft::model {
 namespace {
@@ -170,9 +171,63 @@ void watches_timers(world& w) {
   w.finally([=] { check(a->fired == 1, "a timer is overdue beside an idle P"); });
 }
 
+// All Ps are in use by goroutines that compute. Whoever becomes runnable then is run by sysmon's doing, which it is told.
+job* endless(world& w, state* s, const char* text, std::function<void()> first) {
+  job* j = s->make_job(w, text);
+  j->steps = {std::move(first)};
+  j->endless = true;
+  return j;
+}
+
+// An idle M waits for the news.
+void news_beside_hogs(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  job* j = s->reader(w);
+  s->holds(0, 0);
+  s->queued(0, j);
+  s->queued(0, endless(w, s, "hog", [] {}));
+  s->serve(w, "M0", 0);
+  s->idles(1);
+  s->watcher(w, "M1", 1);
+  s->spares(w, 2);
+  w.thread("device", [s] {
+    rt::sysmon_told = false;
+    the_poller.ready(&s->desc);
+  });
+  w.finally([=] {
+    // If M1 fell asleep before anybody waited, the news is where it was: sysmon's backstop looks there.
+    check(j->ran == 1 || rt::sysmon_told || the_poller.is_due(&the_poller),
+          "there was news, and sysmon was not told");
+  });
+}
+
+// One that computes wakes another, which is next on its own P.
+void wakes_beside_hogs(world& w, int procs) {
+  auto* s = w.make<state>(w, procs, procs);
+  job* next = s->make_job(w, "next");
+  rt::sysmon_told = rt::sysmon_told_of_work = false;
+  s->p(0)->wakes_nobody = procs == 1;
+  for (int i = 0; i < procs; ++i) {
+    s->holds(i, i);
+    s->queued(i, endless(w, s, i == 0 ? "waker" : "hog", [=] {
+                if (i != 0) return;
+                next->prepare();
+                rt::M* mp = rt::current_m();
+                rt::queue_put(mp, mp->p, next, /*next=*/true);
+                rt::wake_p_for_next(mp->p);
+              }));
+  }
+  s->serve(w, "M0", 0);
+  if (procs > 1) s->serve(w, "M1", 1);
+  w.finally([=] {
+    check(next->ran == 1 || rt::sysmon_told || rt::sysmon_told_of_work,
+          "it waits for its waker, and sysmon was not told");
+  });
+}
+
 const protocol kProtocol{
     "netpoll",
-    {"sched/netpoll.cc"},
+    {"sched/netpoll.cc", "sched/sched_api.h"},
     {},
     {
         {"parks", {.preemptions = 3, .old_loads = 2}, [](world& w) { parks(w, 1); }},
@@ -187,6 +242,13 @@ const protocol kProtocol{
         {"poked and needed", {.preemptions = 2, .old_loads = 1}, poked_and_needed},
         {"locked", {.preemptions = 2, .old_loads = 2}, locked},
         {"watches timers", {.preemptions = 2, .old_loads = 2}, watches_timers},
+        {"news beside hogs", {.preemptions = 2, .old_loads = 2}, news_beside_hogs},
+        {"wakes beside hogs, one P",
+         {.preemptions = 2, .old_loads = 2},
+         [](world& w) { wakes_beside_hogs(w, 1); }},
+        {"wakes beside hogs, two Ps",
+         {.preemptions = 2, .old_loads = 2},
+         [](world& w) { wakes_beside_hogs(w, 2); }},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

@@ -190,6 +190,54 @@ void stop_and_create(world& w) {
   s->all_run(w, 3);
 }
 
+// One was robbed while it had a lock of libc's, and calls the runtime with it. An M that needs another one does not create it
+// itself: the world would wait for the thread, that for the lock, and its owner for the world.
+void stop_and_create_beside_robbed(world& w) {
+  auto* s = w.make<state>(w, 2, 4, /*anywhere=*/false);
+  auto* locked = w.make<bool>(false);
+  auto* was_robbed = w.make<bool>(false);
+  libc_is_locked = locked;
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    user_code([=] {
+      *locked = true;
+      s->computes[0] = true;
+      state::wait_for(s->has_stopped);
+      s->call();
+      *locked = false;
+    });
+  }};
+  s->runs(0, 0, h);
+  s->serve(w, "M0", 0);
+  job* c = s->add(w, "c");
+  job* fresh = s->plain(w, "f", *w.make<bool>(false));
+  c->steps = {[=] {
+    user_code([=] {
+      s->computes[1] = true;
+      state::wait_for(*was_robbed);
+    });
+    fresh->prepare();
+    rt::M* mp = rt::current_m();
+    rt::queue_put(mp, mp->p, fresh, /*next=*/true);
+    rt::wake_p(mp->p);
+  }};
+  s->runs(1, 1, c);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  s->sysmon(w, [=] {
+    state::wait_for(s->computes[1]);
+    check(rt::rob(s->p(0), s->m(0), 1, 0, false), "it was not robbed");
+    *was_robbed = true;
+  });
+  w.thread("S", [=] {
+    state::wait_for(*was_robbed);
+    rt::stop_world();
+    s->has_stopped = true;
+    rt::start_world_with(rt::sched.proc_count());
+  });
+  s->all_run(w, 2);
+}
+
 void stop_and_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
   s->runs_only(w, blocking_job(w, s, "b"));
@@ -201,7 +249,7 @@ const protocol kStop{
     "stop",
     {"sched/preempt.cc", "sched/robbed.cc", "sched/world.cc", "sched/idle.cc", "gmp/stop_gate.h"},
     {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
-     "lender-does-not-arrive", "robbed-beside-creation"},
+     "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
@@ -209,6 +257,9 @@ const protocol kStop{
         {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
         {"lends", {.preemptions = 1, .old_loads = 0}, stop_and_lend},
         {"creates", {.preemptions = 1, .old_loads = 0}, stop_and_create},
+        {"creates beside one that was robbed",
+         {.preemptions = 1, .old_loads = 0},
+         stop_and_create_beside_robbed},
         {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
     },
 };
