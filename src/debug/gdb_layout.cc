@@ -18,7 +18,16 @@ namespace {
 constexpr std::size_t kReasons = static_cast<std::size_t>(wait_reason::io_wait) + 1;
 static_assert(to_string(static_cast<wait_reason>(kReasons)) == std::string_view("unknown"),
               "that was not the last reason");
-const char* reasons[kReasons];
+
+struct reason_table {
+  const char* texts[kReasons];
+};
+constexpr reason_table all_reasons() {
+  reason_table all{};
+  for (std::size_t i = 0; i < kReasons; ++i) all.texts[i] = to_string(static_cast<wait_reason>(i));
+  return all;
+}
+constinit const reason_table reasons = all_reasons();
 
 std::uint64_t word(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -48,7 +57,6 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"  // conditionally supported, and supported here
 
 void fill_debug_layout() noexcept {
-  for (std::size_t i = 0; i < kReasons; ++i) reasons[i] = to_string(static_cast<wait_reason>(i));
   debug_layout& l = weft_debug_layout;
   const g_table table = all_g_table();
   l.all_gs = word(table.first);
@@ -69,7 +77,7 @@ void fill_debug_layout() noexcept {
   l.g_frozen = offsetof(G, frozen);
   l.m_id = offsetof(M, id);
   l.m_tid = offsetof(M, tid);
-  l.reasons = word(reasons);
+  l.reasons = word(reasons.texts);
   l.clock = word(&the_coarse_clock);
   l.magic = 0x4244476674666577;  // "weftfGDB"
 }

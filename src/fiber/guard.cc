@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/print.h"
+#include "base/readable.h"
 #include "base/valgrind.h"
 #include "os/test_hooks.h"
 
@@ -56,20 +57,6 @@ long advise_batch(std::byte* first, std::size_t stride, std::size_t bytes,
   for (std::size_t i = 0; i < count; ++i) ranges[i] = {first + i * stride, bytes};
   const long done = process_madvise_self(ranges, count);
   return done < 0 ? -1 : done / static_cast<long>(bytes);
-}
-
-enum class probe_result { faults, readable, unknown };
-
-/// Whether the kernel refuses to read from `page` on our behalf.
-probe_result probe(const std::byte* page) noexcept {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return probe_result::unknown;
-  const ssize_t written = write(ends[1], page, 1);
-  const bool faulted = written < 0 && errno == EFAULT;
-  close(ends[0]);
-  close(ends[1]);
-  if (faulted) return probe_result::faults;
-  return written == 1 ? probe_result::readable : probe_result::unknown;
 }
 
 /// Three quarters of vm.max_map_count: the rest is the program's.
@@ -124,21 +111,18 @@ std::size_t guard_installer::install(std::byte* first, std::size_t stride, std::
   return done > 0 && believe(first) ? done : 0;
 }
 
-/// Advice that was taken but could not be believed, or taken for a part of a range only. keeps GU2
+/// Advice that was taken for a part of a range only, or by a kernel that did nothing. keeps GU2
 void guard_installer::remove(std::byte* first, std::size_t stride, std::size_t bytes,
                              std::size_t count) noexcept {
   // What lies between two guards has no mark that could be removed. A kernel that refuses has none.
   madvise(first, (count - 1) * stride + bytes, kGuardRemove);
 }
 
-/// The probe, once per process: keeps GU1. An answer that cannot be had now (no descriptor is left)
-/// is asked for again with the next batch.
+/// The probe, once per process: keeps GU1.
 bool guard_installer::believe(std::byte* guarded) noexcept {
   // order: GD1 a fact about the kernel; who misses it finds it out again
   if (advice_.load(WEFT_ORDER(GD1, relaxed)) == advice::works) return true;
-  const probe_result found = probe(guarded);
-  if (found == probe_result::unknown) return false;
-  const bool works = found == probe_result::faults;
+  const bool works = !readable(reinterpret_cast<std::uintptr_t>(guarded), 1);
   // order: GD1 a fact about the kernel; nothing is published with it
   advice_.store(works ? advice::works : advice::broken, WEFT_ORDER(GD1, relaxed));
   return works;

@@ -8,18 +8,19 @@
 //
 // Protocol. For each batch of stacks, the best method that works, in this order:
 //   1. install   the advice, many ranges per call by process_madvise on oneself, or one by one where
-//                that is not allowed. Believed only after a probe: a write(2) from the first
-//                guarded page must fail with EFAULT.
+//                that is not allowed. Believed only after a probe: the kernel must refuse to read
+//                from the first guarded page (base/readable.h).
 //   2. protect   mprotect(PROT_NONE), while the budget of mappings lasts;
 //   3. none      unguarded. The pool then plants a canary below the stack, and one warning is printed.
 //
 // Invariant GU1: a stack that is reported as `install` or `protect` really faults below. Otherwise an
 // overflow corrupts another goroutine in silence; hence the probe.
 // GU2: a stack that is reported as `none` can be written below. Otherwise planting its canary ends the
-// process; hence advice that cannot be probed, for want of a descriptor, is taken back.
+// process; hence advice that was taken for a part of a guard only is taken back.
 //
 // Rejected: one guard page (a 16 KiB frame steps over it into the neighbour); a PROT_NONE mapping per
-// guard (see above); a SIGSEGV of our own as the probe (takes the process's handler for a moment).
+// guard (see above); a SIGSEGV of our own as the probe (takes the process's handler for a moment), or a write(2) from the page
+// (needs a pipe, and so descriptors).
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 // sets of the processor's table of translations: over a thousand goroutines every switch would miss it
 // (28 against 22 ns), and a million would begin a fifth slower.
 //
-// Slots are carved from the newest chunk in address order and guarded in batches that double (8, 16 …
-// 512), so that a program with three goroutines installs eight guards and not 256. Chunks double, too, up to
+// Slots are carved from the newest chunk in address order and guarded in batches that double (2, 2, 4 …
+// 512), so that a program with three goroutines installs four guards and not 256. Chunks double, too, up to
 // 4096 slots: mapping one waits until nobody installs guards, and everybody who wants to waits behind it. With
 // 512 slots a chunk, a second processor that starts goroutines brought nothing. Stacks given back
 // are reused last in, first out: the hottest first, and all of them before a slot is carved.

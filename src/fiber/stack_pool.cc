@@ -17,7 +17,7 @@ constinit stack_pool the_stacks;
 
 namespace {
 
-constexpr std::size_t kMinBatch = 8;     // guards installed at a time: at first
+constexpr std::size_t kMinBatch = 2;     // guards installed at a time: at first
 constexpr std::size_t kMaxBatch = 512;   // … and once there are many
 constexpr std::size_t kMinChunk = 64;    // stacks per mapping: 16 MiB
 constexpr std::size_t kMaxChunk = 4096;  // 1 GiB

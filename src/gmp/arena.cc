@@ -41,13 +41,14 @@ void* allocate_locked(std::size_t bytes, std::size_t align) {
   auto at = reinterpret_cast<std::uintptr_t>(arena_next);
   at = (at + align - 1) & ~(align - 1);
   if (arena_next == nullptr || at + bytes > reinterpret_cast<std::uintptr_t>(arena_end)) {
-    const std::size_t want = std::max(kArenaChunk, round_to_pages(bytes));
+    const bool shares = bytes <= kArenaChunk / 2;  // otherwise the present chunk goes on
+    const std::size_t want = shares ? kArenaChunk : round_to_pages(bytes);
     auto* fresh = static_cast<std::byte*>(reserve(want));
     if (fresh == nullptr) {
       out_of_memory(want);
     }
-    if (bytes >= kArenaChunk) {
-      return fresh;  // too large to share; the present chunk goes on
+    if (!shares) {
+      return fresh;
     }
     arena_next = fresh;
     arena_end = fresh + want;

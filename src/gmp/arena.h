@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <new>
 
+#include "base/on_zeros.h"
 #include "gmp/g.h"
-#include "timer/timer_wheel.h"
 
 namespace weft::rt {
 

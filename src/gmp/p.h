@@ -47,7 +47,8 @@ struct alignas(128) P {
   static constexpr std::uint32_t kFreeRefill = 32;
 
   P() noexcept = default;
-  explicit P(on_zeros zeros) noexcept : timers(zeros) {}  // of the arena
+  // Of the arena. What is large, and mostly stays as it is, lies at the end, and is not touched.
+  explicit P(on_zeros zeros) noexcept : timers(zeros) {}
 
   run_queue<G, kRunQueueSize> runq;
 
@@ -90,11 +91,11 @@ struct alignas(128) P {
   // -- sysmon only
   p_watch watch;
 
-  // -- has its own lock
-  alignas(64) timer_set timers;
-
   stack stacks[kStackCache];  // owner only: warm, LIFO
   time_histogram latencies;   // written by the owner: how long goroutines were runnable
+
+  // -- has its own lock
+  alignas(64) timer_set timers;
 };
 
 }  // namespace weft::rt

@@ -39,21 +39,19 @@ class record_list {
     std::uint32_t used;
     std::uint32_t room() const { return at == nullptr ? 0 : Size - used; }
   };
-  free_part free() const {
-    // order: AG0 relaxed, written under the lock, which is held
-    return {last_, last_ == nullptr ? 0 : last_->used.load(WEFT_ORDER(AG0, relaxed))};
-  }
+  free_part free() const { return {last_, used_}; }
   // Requires: no room is left.
   void add(chunk* fresh) {
     // order: AG0 relaxed, the address carries nothing (AG-b)
     (last_ == nullptr ? first_ : last_->next).store(fresh, WEFT_ORDER(AG0, relaxed));
     last_ = fresh;
+    used_ = 0;
   }
   // The first n records of the free part are made.
   void publish(std::uint32_t n) {
-    const std::uint32_t used = free().used;
+    used_ += n;
     // order: AG1 release publishes the records; pairs with the acquire load in for_each()
-    last_->used.store(used + n, WEFT_ORDER(AG1, release));
+    last_->used.store(used_, WEFT_ORDER(AG1, release));
   }
 
   // Calls f(record) for every record, oldest first. Runs on: any. Locks: none.
@@ -72,7 +70,10 @@ class record_list {
 
  private:
   atomic<chunk*> first_{nullptr};
-  chunk* last_ = nullptr;  // guarded by the makers' lock
+  // guarded by the makers' lock. The number stands here, too: to read it in a fresh chunk would map that page twice, once
+  // to be read and once to be written
+  chunk* last_ = nullptr;
+  std::uint32_t used_ = 0;
 };
 
 }  // namespace weft::rt

@@ -11,19 +11,29 @@
 
 namespace weft::rt {
 namespace {
-constexpr std::size_t kMaskBytes = 8192;
+// In words. The first is enough for 1024 processors.
+constexpr std::size_t kUsual = 16, kLargest = 1024;
+
+// How many are in the mask; 0: the kernel's mask has more words. Not inlined: the frame of the large one would be touched
+// always, and pages of the stack cost.
+template <std::size_t Words>
+[[gnu::noinline]] int count_in_mask() noexcept {
+  std::uint64_t mask[Words];
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  const std::size_t words = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof mask[0] : 0;
+  int cpus = 0;
+  for (std::size_t i = 0; i < words; ++i) {
+    cpus += std::popcount(mask[i]);
+  }
+  return cpus;
 }
+}  // namespace
 
 int affinity_cpus() noexcept {
   os::load_test_hooks();
   if (const auto pretended = os::test_hooks.pretend_cpus.get()) return static_cast<int>(pretended);
-  std::uint64_t mask[kMaskBytes / sizeof(std::uint64_t)];
-  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-  if (bytes <= 0) return 1;
-  int cpus = 0;
-  for (std::size_t word = 0; word < static_cast<std::size_t>(bytes) / sizeof mask[0]; ++word) {
-    cpus += std::popcount(mask[word]);
-  }
+  int cpus = count_in_mask<kUsual>();
+  if (cpus == 0) cpus = count_in_mask<kLargest>();
   return cpus == 0 ? 1 : cpus;
 }
 

@@ -24,6 +24,7 @@ bool forced_to_fail() noexcept {
 
 }  // namespace
 
+#if !defined(__x86_64__)
 std::size_t page_size() noexcept {
   static constinit atomic<std::size_t> known{0};
   std::size_t size = known.load(WEFT_ORDER(PS0, relaxed));  // order: relaxed, a constant
@@ -33,6 +34,7 @@ std::size_t page_size() noexcept {
   }
   return size;
 }
+#endif
 
 std::size_t round_to_pages(std::size_t bytes) noexcept {
   return (bytes + page_size() - 1) & ~(page_size() - 1);

@@ -7,7 +7,11 @@ namespace weft::rt {
 
 /// Rounds up to the page size.
 std::size_t round_to_pages(std::size_t bytes) noexcept;
+#if defined(__x86_64__)
+constexpr std::size_t page_size() noexcept { return 4096; }
+#else
 std::size_t page_size() noexcept;
+#endif
 
 /// Maps zeroed, private, readable and writable memory that is committed page by page when touched.
 /// Returns null and sets errno when the kernel refuses.

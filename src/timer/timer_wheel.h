@@ -34,12 +34,10 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/on_zeros.h"
 #include "timer/timer_event.h"
 
 namespace weft::rt {
-
-// Says that the memory is all zero already.
-struct on_zeros {};
 
 template <unsigned BaseBits, unsigned LevelBits>
 class timer_wheel {

@@ -133,7 +133,7 @@ TEST_F(StackTest, FewGoroutinesCostFewGuards) {
   stack_pool& pool = fresh_pool();
   ASSERT_EQ(take_all(pool, 3).size(), 3u);
   const stack_stats stats = pool.stats();
-  EXPECT_LE(stats.installed + stats.protected_ + stats.unguarded, 8u);
+  EXPECT_LE(stats.installed + stats.protected_ + stats.unguarded, 4u);
 }
 
 TEST_F(StackTest, AnUntouchedStackHasNoPage) {
