@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/at_start.h"
+
 namespace weft::rt {
 
 constinit debug_vars_t debug_vars;
@@ -82,7 +84,7 @@ void parse_debug_vars(std::string_view text, debug_vars_t& vars, printer& compla
   }
 }
 
-void load_debug_vars() noexcept {
+WEFT_RUNS_AT_START void load_debug_vars() noexcept {
   if (const char* text = std::getenv("WEFTDEBUG")) {
     printer complaints;
     parse_debug_vars(text, debug_vars, complaints);

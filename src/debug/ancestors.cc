@@ -8,6 +8,7 @@
 // old ones are lost. Debug mode: one lock. Go: runtime/proc.go saveAncestors
 #include "debug/ancestors.h"
 
+#include "base/at_start.h"
 #include "base/debug_vars.h"
 #include "base/lock.h"
 #include "debug/frame.h"
@@ -36,7 +37,7 @@ constinit birth_place* table =
 
 }  // namespace
 
-void init_ancestors() noexcept {
+WEFT_RUNS_AT_START void init_ancestors() noexcept {
   if (debug_vars.tracebackancestors == 0) return;
   table = static_cast<birth_place*>(
       arena_allocate(kRemembered * sizeof(birth_place), alignof(birth_place)));  // zeroed: empty

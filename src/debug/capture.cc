@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/at_start.h"
 #include "base/atomic.h"
 #include "base/readable.h"
 #include "debug/capture_slot.h"
@@ -25,7 +26,7 @@ constexpr std::int64_t kPatience = 1'000'000'000;         // ns: it may have to 
 constexpr std::int64_t kLittlePatience = kPatience / 10;  // to learn the rest
 
 constinit capture_slot<frame> the_slot;
-constinit atomic<capture_handler*> answering{nullptr};
+WEFT_SET_AT_START constinit atomic<capture_handler*> answering{nullptr};
 
 // The program may have taken the signal since: it would die of it, or hear of one that nobody has sent.
 bool still_answers() noexcept {
@@ -103,7 +104,7 @@ frame interrupted_frame(const ucontext_t& at) noexcept {
   return f;
 }
 
-void capture_by(capture_handler* handler) noexcept {
+WEFT_RUNS_AT_START void capture_by(capture_handler* handler) noexcept {
   answering.store(handler, WEFT_ORDER(CP0, relaxed));  // order: CP0 a lone word
 }
 

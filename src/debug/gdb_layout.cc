@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/at_start.h"
 #include "gmp/arena.h"
 #include "gmp/g.h"
 #include "gmp/m.h"
@@ -56,7 +57,7 @@ extern "C" {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"  // conditionally supported, and supported here
 
-void fill_debug_layout() noexcept {
+WEFT_RUNS_AT_START void fill_debug_layout() noexcept {
   debug_layout& l = weft_debug_layout;
   const g_table table = all_g_table();
   l.all_gs = word(table.first);

@@ -11,6 +11,7 @@
 
 #include <weft/panic.h>
 
+#include "base/at_start.h"
 #include "base/atomic.h"
 #include "base/fatal.h"
 #include "base/print.h"
@@ -39,7 +40,7 @@ namespace weft::rt {
 
 namespace {
 
-std::terminate_handler previous_handler = nullptr;  // constant after start-up
+WEFT_SET_AT_START std::terminate_handler previous_handler = nullptr;  // constant after start-up
 
 // atomic: the goroutine whose exception is asked for its text; one of them if there are several.
 atomic<const G*> describing{nullptr};
@@ -189,7 +190,7 @@ void report_panic() noexcept {
 }
 
 // Everything of debug/ that waits for a crash, and the handler of std::terminate for goroutines.
-void install_diagnostics() {
+WEFT_RUNS_AT_START void install_diagnostics() {
   init_traceback_level();
   set_crash_with_core(current_traceback_level().core);
   set_crash_hooks({.freeze_world = nullptr, .dump = dump_goroutines});

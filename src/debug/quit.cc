@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ucontext.h>
 
+#include "base/at_start.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "base/tls.h"
@@ -99,7 +100,7 @@ void on_quit(int, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void report_on_quit() noexcept {
+WEFT_RUNS_AT_START void report_on_quit() noexcept {
   struct sigaction before {};
   if (sigaction(SIGQUIT, nullptr, &before) != 0 || before.sa_handler != SIG_DFL ||
       (before.sa_flags & SA_SIGINFO) != 0) {

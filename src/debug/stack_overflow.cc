@@ -7,6 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/at_start.h"
 #include "base/fatal.h"
 #include "base/print.h"
 #include "base/readable.h"
@@ -22,8 +23,8 @@ namespace weft::rt {
 
 namespace {
 
-struct sigaction previous_segv;  // constant after start-up
-struct sigaction previous_bus;
+WEFT_SET_AT_START struct sigaction previous_segv;  // constant after start-up
+WEFT_SET_AT_START struct sigaction previous_bus;
 
 std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -221,7 +222,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void report_stack_overflows() noexcept {
+WEFT_RUNS_AT_START void report_stack_overflows() noexcept {
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -3,9 +3,11 @@
 
 #include <time.h>
 
+#include "base/at_start.h"
+
 namespace weft::rt {
 
-constinit coarse_clock the_coarse_clock;
+WEFT_SET_AT_START constinit coarse_clock the_coarse_clock;
 
 std::int64_t nanotime() noexcept {
   timespec now;

@@ -5,13 +5,15 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "base/at_start.h"
+
 namespace weft::rt::os {
 
 constinit test_hooks_t test_hooks;
 
 namespace {
 
-constinit atomic<bool> g_loaded{false};
+WEFT_SET_AT_START constinit atomic<bool> g_loaded{false};
 
 [[noreturn]] void refuse(std::string_view entry) noexcept {
   constexpr std::string_view kMessage = "weft: WEFT_TEST_FORCE: unknown or malformed entry: ";

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/asymmetric_fence.h"
+#include "base/at_start.h"
 #include "base/debug_vars.h"
 #include "base/fatal.h"
 #include "base/print.h"
@@ -48,7 +49,7 @@ void print_inittrace() {
   out.str(" clock, ").udec(arena_used()).str(" bytes, 0 allocs\n");
 }
 
-void boot() {
+WEFT_RUNS_AT_START void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
   load_debug_vars();
   choose_signal();

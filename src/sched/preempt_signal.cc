@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/at_start.h"
 #include "base/debug_vars.h"
 #include "base/lock_rank.h"
 #include "base/print.h"
@@ -26,7 +27,7 @@ namespace weft::rt {
 namespace {
 
 constinit int the_signal = SIGURG;  // constant after boot
-constinit struct sigaction previous {};
+WEFT_SET_AT_START constinit struct sigaction previous {};
 constinit char cookie = 0;                 // its address
 constinit atomic<bool> no_cookies{false};  // some sandboxes have only tgkill(2)
 
@@ -120,7 +121,7 @@ bool send_runtime_signal(int tid) noexcept {
 
 int runtime_signal() noexcept { return the_signal; }
 
-void choose_signal() noexcept {
+WEFT_RUNS_AT_START void choose_signal() noexcept {
   const int wish = debug_vars.preemptsignal;
   if (wish == 0) return;
   if (can_be_ours(wish)) {
@@ -133,7 +134,7 @@ void choose_signal() noexcept {
   out.dec(SIGRTMIN).str(" to ").dec(SIGRTMAX).str(", not ").dec(wish).str(": SIGURG is used\n");
 }
 
-void install_preemption() noexcept {
+WEFT_RUNS_AT_START void install_preemption() noexcept {
 #ifdef WEFT_LOCK_RANK
   set_frozen_check([] {
     const M* mp = current_m();

@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/at_start.h"
 #include "base/debug_vars.h"
 #include "os/clock.h"
 #include "os/test_hooks.h"
@@ -107,7 +108,7 @@ void sleep_until_work(std::int64_t ns) {
   sysmon_rest.end();
 }
 
-constinit atomic<int> sysmon_tid{0};
+WEFT_SET_AT_START constinit atomic<int> sysmon_tid{0};  // whoever exits asks for it
 
 void* sysmon_main(void*) {
   sysmon_tid.store(gettid(), WEFT_ORDER(SY0, relaxed));  // order: relaxed, for itself

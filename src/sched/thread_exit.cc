@@ -25,6 +25,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
+#include "base/at_start.h"
 #include "base/fatal.h"
 #include "os/process.h"
 #include "sched/foreign.h"
@@ -38,8 +39,8 @@ namespace weft::rt {
 
 namespace {
 
-constinit pid_t boot_pid = 0;      // constant after boot
-constinit atomic<int> exiting{0};  // the id of the thread that called exit()
+WEFT_SET_AT_START constinit pid_t boot_pid = 0;      // constant after boot
+WEFT_SET_AT_START constinit atomic<int> exiting{0};  // the id of the thread that called exit()
 
 constexpr std::int64_t kPatience = 10'000'000;  // for goroutines between two scheduling points
 
