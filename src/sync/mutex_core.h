@@ -23,7 +23,8 @@
 // M2: while waiters are listed, the mutex is locked or starving, or one is awake (woken) and will unlock
 //     later, or somebody holds the queue bit. Otherwise they sleep for ever.
 // M3: starving implies waiters. Otherwise newcomers enlist behind nobody.
-// M4: the list and the count change under the queue bit only.
+// M4: the list and the count change under the queue bit only; starvation mode begins and ends under it, or is ended by the
+//     owner without it. Otherwise the count and the list differ, or a bit is taken away twice.
 //
 // MX1 is the mutual exclusion: the release of each unlock is acquired by the next lock. Steps in between
 //     are read-modify-writes and continue its sequence.
@@ -332,14 +333,20 @@ class mutex_core : public made_word {
     if (mine) {
       list_.remove(&n);
     }
-    // order: MX0 relaxed: under the queue bit count and starving stand still
-    const std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
-    const bool last =
-        mine && s < 2 * kWaiter && (s & kStarving) != 0 && !WEFT_MUTANT("starving-for-nobody");
-    // order: MX2 release publishes the list to the next holder of the bit
-    state_.fetch_sub(kQueue + (mine ? kWaiter : 0) + (last ? kStarving : 0),
-                     WEFT_ORDER(MX2, release));
-    return mine;
+    for (;;) {
+      // order: MX0 relaxed, validated by the compare-exchange: an owner who has not starved ends
+      // starvation mode without the queue bit
+      std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
+      std::uint32_t to = s - kQueue - (mine ? kWaiter : 0);
+      if (to < kWaiter && !WEFT_MUTANT("starving-for-nobody")) {
+        to &= ~kStarving;  // keeps M3
+      }
+      // order: MX2 release publishes the list to the next holder of the bit
+      if (state_.compare_exchange_strong(s, to, WEFT_ORDER(MX2, release),
+                                         WEFT_ORDER(MX0, relaxed))) {
+        return mine;
+      }
+    }
   }
 
   // Holding the queue bit, drops it, and `also` (the locked bit, or nothing); in starvation mode

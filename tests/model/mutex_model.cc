@@ -178,15 +178,22 @@ struct waiting : state {
   bool wait(int i, sleeper& n, limit until = limit::none) {
     cv.push(&n, until != limit::none);
     unlock(/*parks=*/true);
+    return sleep(i, n, until);
+  }
+  // The rest of it: n is listed, and the mutex is free, or somebody else's.
+  bool sleep(int i, sleeper& n, limit until = limit::none) {
     if (until == limit::near && !n.event.sleep_for(1) && n.claim.take()) {
       cv.leave(&n);
       check(lock(i), "gave up");
       return false;
     }
     n.event.sleep();
+    lock_again(i, n);
+    return true;
+  }
+  void lock_again(int i, sleeper& n) {
     if (!m.take_adopted(n)) m.lock_adopted(who[i], n);
     check(!n.granted || m.owner() == n.who, "handed over, but noted as somebody else's");
-    return true;
   }
   void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
     if (list.empty()) return;
@@ -336,6 +343,66 @@ void bare(world& w, bool all) {
 void bare_one(world& w) { bare(w, false); }
 void bare_all(world& w) { bare(w, true); }
 
+// --- handed over ------------------------------------------------------------------------------
+
+// Before the threads begin: a locker who was woken in vain, and then has the mutex in starvation mode. `next` came to
+// the list meanwhile, as whoever is notified does.
+struct starver : lock_world {
+  waiting* s;
+  rt::wait_list<sleeper> next;
+  std::uint32_t count;
+
+  starver(waiting* to, rt::wait_list<sleeper> n, std::uint32_t c) : s(to), next(n), count(c) {
+    losing = true;
+    check(s->m.lock_fast(), "not free");
+    check(s->m.lock_slow(*this), "gave up");
+  }
+  bool sleep(sleeper&) {
+    if (used == 1) {
+      s->unlock();
+      check(s->m.try_lock(), "nobody passes it by");
+    } else {
+      check(s->m.adopt(next, count) == nullptr, "free although it is locked");
+      s->unlock();
+    }
+    return true;
+  }
+};
+
+// The starved one hands the mutex over to one who is not, and so ends starvation mode, for which it does not take the
+// queue bit; just when the last one who is listed gives up, and ends it, too.
+void both_end_starvation(world& w, bool adopted) {
+  auto* s = w.make<waiting>();
+  sleeper& patient = s->who[1].node();
+  rt::wait_list<sleeper> next;
+  next.push_back(&patient);
+  w.make<starver>(s, next, 1);
+  s->who[2].hurry = true;
+  auto* got = w.make<int>(0);
+  w.thread("starved", [=] {
+    s->section();
+    s->unlock();
+  });
+  w.thread("patient", [=, &patient] {
+    patient.event.sleep();
+    adopted ? s->lock_again(1, patient) : s->m.lock_adopted(s->who[1], patient);
+    s->section();
+    s->unlock();
+  });
+  w.thread("hurried", [=] {
+    if (!s->lock(2)) return;
+    ++*got;
+    s->section();
+    s->unlock();
+  });
+  w.finally([=] {
+    check(s->inside.get() == 2 + *got, "sections");
+    quiet(s);
+  });
+}
+void locker_ends_starvation(world& w) { both_end_starvation(w, false); }
+void adopted_ends_starvation(world& w) { both_end_starvation(w, true); }
+
 const protocol kMutex{
     "mutex",
     {"sync/mutex_core.h", "sync/wait_list.h"},
@@ -352,6 +419,8 @@ const protocol kMutex{
         {"trying", {.preemptions = 2, .old_loads = 0}, trying},
         {"notify inside", {.preemptions = 2, .old_loads = 1}, notify_inside},
         {"notify outside", {.preemptions = 3, .old_loads = 1}, notify_outside},
+        {"locker ends starvation", {.preemptions = 2, .old_loads = 0}, locker_ends_starvation},
+        {"adopted ends starvation", {.preemptions = 2, .old_loads = 0}, adopted_ends_starvation},
     },
 };
 const enrol_protocol kMutexEnrolled(kMutex);
