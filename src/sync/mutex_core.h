@@ -100,7 +100,7 @@ class mutex_core : public made_word {
   bool take_adopted(const Node& n) {
     // order: MX0 relaxed, validated by the compare-exchange; or the owner's, who acquired it with n
     std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
-    if (n.granted) {
+    if (n.granted && !WEFT_MUTANT("handed-over-unseen")) {
       end_starvation(s);
       return true;
     }
@@ -263,7 +263,7 @@ class mutex_core : public made_word {
 
   // By the owner, who has seen `s` since it is.
   void end_starvation(std::uint32_t s) {
-    if ((s & kStarving) != 0) {
+    if ((s & kStarving) != 0 && !WEFT_MUTANT("starves-on")) {
       // order: MX0 relaxed: no data
       state_.fetch_and(~kStarving, WEFT_ORDER(MX0, relaxed));
     }
@@ -357,7 +357,10 @@ class mutex_core : public made_word {
     for (;;) {
       // order: MX0 relaxed, validated by the compare-exchange
       std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
-      const bool hand_over = also != 0 && ((s & kStarving) != 0 || (parks && (s & kWoken) == 0));
+      // Those who were listed when it was decided to come here may have given up. (Starving, somebody is: M3.)
+      const bool anybody = s >= kWaiter || WEFT_MUTANT("handed-over-to-nobody");
+      const bool hand_over =
+          also != 0 && ((s & kStarving) != 0 || (parks && anybody && (s & kWoken) == 0));
       const bool wake =
           hand_over || ((s & (kWoken | kStarving)) == 0 && (s & kLocked & ~also) == 0 &&
                         !(also == 0 && WEFT_MUTANT("adopted-and-forgotten")));

@@ -192,7 +192,9 @@ struct waiting : state {
     return true;
   }
   void lock_again(int i, sleeper& n) {
-    if (!m.take_adopted(n)) m.lock_adopted(who[i], n);
+    const bool taken = m.take_adopted(n);
+    check(taken || !n.granted, "the mutex is its own, and it competes for it");
+    if (!taken) m.lock_adopted(who[i], n);
     check(!n.granted || m.owner() == n.who, "handed over, but noted as somebody else's");
   }
   void pass_on(rt::wait_list<sleeper>& list, std::uint32_t count) {
@@ -403,6 +405,109 @@ void both_end_starvation(world& w, bool adopted) {
 void locker_ends_starvation(world& w) { both_end_starvation(w, false); }
 void adopted_ends_starvation(world& w) { both_end_starvation(w, true); }
 
+// Whoever has not starved ends starvation mode as soon as it has the mutex: the next one has to compete. One thread: what
+// follows what is the subject.
+void one_ends_starvation(world& w) {
+  auto* s = w.make<waiting>();
+  sleeper& first = s->who[1].node();
+  sleeper& second = s->who[2].node();
+  rt::wait_list<sleeper> next;
+  next.push_back(&first);
+  next.push_back(&second);
+  w.make<starver>(s, next, 2);
+  w.thread("all of them", [=, &first, &second] {
+    s->unlock();
+    s->sleep(1, first);
+    check(first.granted, "starving, and not handed over");
+    s->unlock();
+    s->sleep(2, second);
+    check(!second.granted, "it starves on");
+    s->unlock();
+  });
+  w.finally([=] { quiet(s); });
+}
+
+// One notifies the other and waits itself, so that the mutex is the other's at once; and the other way round.
+void ping_pong(world& w, waiting::limit until) {
+  auto* s = w.make<waiting>();
+  sleeper& ping = s->who[0].node();
+  check(s->m.lock_fast(), "not free");
+  s->cv.push(&ping, until != waiting::limit::none);
+  w.thread("ping", [=, &ping] {
+    s->sleep(0, ping, until);
+    s->section();
+    s->notify_one();
+    s->unlock();
+  });
+  w.thread("pong", [=] {
+    s->section();
+    s->notify_one();
+    s->wait(1, s->who[1].node(), until == waiting::limit::none ? until : waiting::limit::far);
+    s->section();
+    s->unlock();
+  });
+  w.finally([=] {
+    check(s->inside.get() == 3, "a waiter was forgotten");
+    check(s->cv.quiet(), "the condition variable is not quiet");
+    quiet(s);
+  });
+}
+void ping_pong_no_limit(world& w) { ping_pong(w, waiting::limit::none); }
+void ping_pong_far_limit(world& w) { ping_pong(w, waiting::limit::far); }
+void ping_pong_near_limit(world& w) { ping_pong(w, waiting::limit::near); }
+
+// Notified between its being listed and its unlocking: it may hand the mutex over to itself.
+void to_itself(world& w, waiting::limit until) {
+  auto* s = w.make<waiting>();
+  check(s->m.lock_fast(), "not free");
+  w.thread("waiter", [=] {
+    s->wait(0, s->who[0].node(), until);
+    s->section();
+    s->unlock();
+  });
+  w.thread("notifier", [=] {
+    sleeper* n = nullptr;
+    while ((n = s->cv.take_one()) == nullptr) rt::cpu_pause();
+    rt::wait_list<sleeper> one;
+    one.push_back(n);
+    s->pass_on(one, 1);
+  });
+  w.finally([=] {
+    check(s->inside.get() == 1, "a waiter was forgotten");
+    quiet(s);
+  });
+}
+void to_itself_no_limit(world& w) { to_itself(w, waiting::limit::none); }
+void to_itself_far_limit(world& w) { to_itself(w, waiting::limit::far); }
+
+// Whoever it would be handed over to gives up.
+void over_to_hurry(world& w) {
+  auto* s = w.make<waiting>();
+  s->who[1].hurry = true;
+  auto* got = w.make<int>(0);
+  check(s->m.lock_fast(), "not free");
+  w.thread("waiter", [=] {
+    s->wait(0, s->who[0].node());
+    s->section();
+    s->unlock();
+  });
+  w.thread("hurried", [=] {
+    if (!s->lock(1)) return;
+    ++*got;
+    s->section();
+    s->unlock();
+  });
+  w.thread("notifier", [=] {
+    check(s->lock(2), "gave up");
+    s->notify_one();
+    s->unlock();
+  });
+  w.finally([=] {
+    check(s->inside.get() == 1 + *got, "sections");
+    quiet(s);
+  });
+}
+
 const protocol kMutex{
     "mutex",
     {"sync/mutex_core.h", "sync/wait_list.h"},
@@ -421,6 +526,13 @@ const protocol kMutex{
         {"notify outside", {.preemptions = 3, .old_loads = 1}, notify_outside},
         {"locker ends starvation", {.preemptions = 2, .old_loads = 0}, locker_ends_starvation},
         {"adopted ends starvation", {.preemptions = 2, .old_loads = 0}, adopted_ends_starvation},
+        {"ping-pong", {.preemptions = 3, .old_loads = 1}, ping_pong_no_limit},
+        {"ping-pong, far limit", {.preemptions = 3, .old_loads = 1}, ping_pong_far_limit},
+        {"ping-pong, near limit", {.preemptions = 2, .old_loads = 1}, ping_pong_near_limit},
+        {"to itself", {.preemptions = 3, .old_loads = 1}, to_itself_no_limit},
+        {"to itself, far limit", {.preemptions = 3, .old_loads = 1}, to_itself_far_limit},
+        {"over to hurry", {.preemptions = 2, .old_loads = 0}, over_to_hurry},
+        {"one ends starvation", {.preemptions = 0}, one_ends_starvation},
     },
 };
 const enrol_protocol kMutexEnrolled(kMutex);
