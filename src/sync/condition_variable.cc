@@ -21,7 +21,7 @@ static_assert(sizeof(core) == sizeof(cond) && alignof(core) == alignof(cond));
 
 core& core_of(cond* self) { return *reinterpret_cast<core*>(self); }
 
-// By one who is about to wait.
+// By one who is about to wait, with a limit or without.
 void unlock(mutex_words& m) {
   if (m.contended() || !m.unlock_fast()) {
     rt::unlock_contended(m, /*parks=*/true);

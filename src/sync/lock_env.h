@@ -69,7 +69,8 @@ class lock_env {
 
 // The slow halves of lock and unlock. False: the limit came first.
 bool lock_contended(mutex_words& m, const wait_limit& limit = {});
-// Go's fatal error for an unlock too many.
+// Go's fatal error for an unlock too many. `parks`: the caller is about to, and may hand the mutex over if whoever is woken
+// then runs at once.
 void unlock_contended(mutex_words& m, bool parks = false);
 
 inline mutex_words& words_of(mutex& m) { return reinterpret_cast<mutex_words&>(m); }

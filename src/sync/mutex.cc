@@ -20,6 +20,15 @@ constexpr int kPauses = 30;
 constexpr std::uint32_t kOneIn = 8;
 constexpr std::int64_t kStarvation = 1'000'000;  // ns
 
+// When the caller parks, does whoever it has woken run at once? As pick_local() sees it: not on a plain thread, nor where
+// a thread has one goroutine only, nor while the world stops: in exit() it would never run. Not seen by TSan: the M's.
+WEFT_NO_TSAN bool successor_runs() {
+  const M* mp = current_m();
+  return mp != nullptr && mp->curg != nullptr && mp->locked_g == nullptr && mp->p != nullptr &&
+         // order: AT1 relaxed, a hint: who stops the world is asked under sched.lock
+         mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) == 0;
+}
+
 }  // namespace
 
 bool can_spin(int round) {
@@ -85,7 +94,7 @@ bool lock_contended(mutex_words& m, const wait_limit& limit) {
 void unlock_contended(mutex_words& m, bool parks) {
   const inside here;  // nobody is frozen who has chosen the next owner, and has not told him
   sleeper* n = nullptr;
-  switch (m.unlock(&n, parks)) {
+  switch (m.unlock(&n, parks && successor_runs())) {
     case mutex_words::unlocked::done: return;
     case mutex_words::unlocked::rouse: rouse(n); return;
     case mutex_words::unlocked::misuse: fatal("sync: unlock of unlocked mutex", user_fault);

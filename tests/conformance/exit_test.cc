@@ -13,7 +13,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include <weft/condition_variable.h>
 #include <weft/go.h>
+#include <weft/mutex.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/thread.h>
@@ -21,6 +23,7 @@
 
 #include "support/child_suite.h"
 #include "support/patience.h"
+#include "support/waiting.h"
 #include "support/witness.h"
 
 namespace {
@@ -289,6 +292,31 @@ WEFT_CHILD(static_yields_on_a_busy_machine) {
   return 20;
 }
 
+// Whoever waits for a condition in exit(), but not for ever, has the mutex again afterwards: nobody gets it meanwhile
+// who has been stopped.
+void wait_beside_a_locker() {
+  static weft::mutex m;
+  static weft::condition_variable never;
+  m.lock();
+  std::atexit([] {
+    weft::unique_lock<weft::mutex> l(m, std::adopt_lock);
+    const auto end = never.wait_for(l, std::chrono::milliseconds(1));
+    std::printf("%s\n", end == weft::cv_status::timeout ? "waited" : "notified");
+  });
+  weft::go([] { m.lock(); });
+  while (weft::test::waiting_goroutines() == 0) weft::test::give_way();
+}
+WEFT_CHILD(static_waits_beside_a_locker) {
+  wait_beside_a_locker();
+  return 21;
+}
+WEFT_CHILD(static_waits_beside_a_locker_on_a_goroutine) {
+  return weft::run([] {
+    wait_beside_a_locker();
+    std::exit(22);
+  });
+}
+
 class Exit : public weft::test::children_over_procs {};
 
 TEST_P(Exit, MainReturns) {
@@ -333,6 +361,11 @@ TEST_P(Exit, AStaticThatWaitsForAThread) {
   const child_result r = run("static_waits_for_a_thread");
   EXPECT_EQ(r.status, 17);
   EXPECT_EQ(r.output, "released\n");
+}
+
+TEST_P(Exit, AStaticThatWaitsBesideALocker) {
+  expect("static_waits_beside_a_locker", 21, "waited\n");
+  expect("static_waits_beside_a_locker_on_a_goroutine", 22, "waited\n");
 }
 
 TEST_P(Exit, AStaticThatYields) {
