@@ -245,9 +245,9 @@ template <class Clock, class Duration>
 std::error_code sleep_until(const context& ctx, const std::chrono::time_point<Clock, Duration>& t) {
   for (;;) {
     const std::error_code cancelled =
-        detail::context_sleep(context_access::node(ctx), detail::deadline_at(t));
-    // As attempt_until(): a clock other than the steady one may be set.
-    if (std::is_same_v<Clock, std::chrono::steady_clock> || cancelled || Clock::now() >= t) {
+        detail::context_sleep(context_access::node(ctx), detail::deadline_towards(t));
+    // As attempt_until(): a clock other than the steady one may be set back.
+    if (std::is_same_v<Clock, std::chrono::steady_clock> || cancelled || detail::has_come(t)) {
       return cancelled;
     }
   }

@@ -89,10 +89,11 @@ void sleep_for(const std::chrono::duration<Rep, Period>& d) {
   }
 }
 
-/// Waits until Clock says t or later: if the clock is set meanwhile, that counts.
+/// Waits until Clock says t or later: if the clock is set back meanwhile, that counts. If it is set forward, the sleep is no
+/// shorter.
 template <class Clock, class Duration>
 void sleep_until(const std::chrono::time_point<Clock, Duration>& t) {
-  if (Clock::now() < t) {
+  if (!detail::has_come(t)) {
     detail::attempt_until(t, [](std::int64_t deadline) {
       detail::sleep_until(deadline);
       return false;

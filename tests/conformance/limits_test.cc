@@ -471,6 +471,81 @@ TEST_P(Limits, ConditionWithoutAPredicate) {
   });
 }
 
+// --- times that do not fit into nanoseconds ---------------------------------------------------------
+
+// Whatever the clock, and whatever it counts in. Past: nothing is waited for. Far: for as long as it takes.
+template <class Time>
+void expect_past(Time t) {
+  weft::timed_mutex m;
+  m.lock();
+  EXPECT_FALSE(m.try_lock_until(t));
+  weft::mutex mine;
+  weft::unique_lock<weft::mutex> l(mine);
+  weft::condition_variable cv;
+  EXPECT_EQ(cv.wait_until(l, t), weft::cv_status::timeout);
+  weft::chan<int> c;
+  EXPECT_FALSE(c.recv_until(t).has_value());
+  EXPECT_FALSE(weft::sleep_until(weft::context::background(), t));
+  weft::this_thread::sleep_until(t);  // sleep-ok: the subject
+  m.unlock();
+}
+template <class Time>
+void expect_far(Time t) {
+  const auto later = [](auto f) {
+    weft::go([f] {
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: who waits in vain shall have time to say so
+      f();
+    });
+  };
+  weft::timed_mutex m;
+  m.lock();
+  later([&m] { m.unlock(); });
+  EXPECT_TRUE(m.try_lock_until(t));
+  m.unlock();
+  weft::mutex mine;
+  weft::unique_lock<weft::mutex> l(mine);
+  weft::condition_variable cv;
+  later([&] {
+    const std::lock_guard held(mine);
+    cv.notify_one();
+  });
+  EXPECT_EQ(cv.wait_until(l, t), weft::cv_status::no_timeout);
+  weft::chan<int> c;
+  later([c] { c.send(1); });
+  EXPECT_TRUE(c.recv_until(t).has_value());
+  auto [ctx, cancel] = weft::with_cancel(weft::context::background());
+  later(cancel);
+  EXPECT_TRUE(weft::sleep_until(ctx, t)) << "it has not slept";
+}
+
+// 32 bits of days, or more hours than there are nanoseconds.
+template <class Clock>
+using day_of = std::chrono::time_point<Clock, std::chrono::days>;
+template <class Clock>
+using hour_of = std::chrono::time_point<Clock, std::chrono::hours>;
+
+TEST_P(Limits, TimesLongPast) {
+  run([] {
+    expect_past(std::chrono::steady_clock::time_point::min());
+    expect_past(std::chrono::system_clock::time_point::min());
+    expect_past(std::chrono::file_clock::time_point::min());  // counts from a time to come
+    expect_past(std::chrono::sys_days(std::chrono::year::min() / 1 / 1));
+    expect_past(day_of<std::chrono::steady_clock>::min());
+    expect_past(hour_of<std::chrono::system_clock>::min());
+  });
+}
+
+TEST_P(Limits, TimesFarAway) {
+  run([] {
+    expect_far(std::chrono::steady_clock::time_point::max());
+    expect_far(std::chrono::system_clock::time_point::max());
+    expect_far(std::chrono::file_clock::time_point::max());
+    expect_far(std::chrono::sys_days(std::chrono::year(9999) / 12 / 31));
+    expect_far(day_of<std::chrono::steady_clock>::max());
+    expect_far(hour_of<std::chrono::system_clock>::max());
+  });
+}
+
 // A deferred function is the waiter's own work.
 TEST_P(Limits, DeferredFuture) {
   run([] {

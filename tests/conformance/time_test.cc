@@ -60,6 +60,37 @@ TEST_P(Time, SleepIsNotEarly) {
   check();
 }
 
+// Whoever reads it loses its processor before it can use what it has read.
+struct late_clock {
+  using duration = clock::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<late_clock>;
+  [[maybe_unused]] static constexpr bool is_steady = true;
+  static time_point now() {
+    const auto read = clock::now();
+    while (clock::now() < read + 1ms) {
+    }
+    return time_point(read.time_since_epoch());
+  }
+};
+
+// Not later by the time that passes between the readings of two clocks: early, and then once more.
+TEST_P(Time, DeadlinesAreEarlyRatherThanLate) {
+  const late_clock::time_point t = late_clock::now() + 1h;
+  std::int64_t asked = 0;
+  EXPECT_TRUE(weft::detail::attempt_until(t, [&asked](std::int64_t deadline) {
+    asked = deadline;
+    return true;
+  }));
+  EXPECT_LE(asked, t.time_since_epoch().count());
+  EXPECT_GT(asked, (t - 1h).time_since_epoch().count());
+
+  const late_clock::time_point soon = late_clock::now() + 5ms;
+  weft::this_thread::sleep_until(soon);  // sleep-ok: the subject
+  EXPECT_GE(late_clock::now(), soon);
+}
+
 // 158: signals do not make it shorter, whoever sleeps.
 TEST_P(Time, SleepIsInterruptedBySignals) {
   struct sigaction before {};
