@@ -316,6 +316,8 @@ void come_back(M* mp) noexcept {
     return;
   }
   if (sched.gate.closed() && process_is_exiting()) {
+    WEFT_CHECK(!this_thread_exits(), "the exiting thread has no P");
+    forget_robbed_locked(mp);  // a lender is waited for. keeps W1
     sched.lock.unlock();
     for (note never;;) {
       never.sleep();

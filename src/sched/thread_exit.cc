@@ -20,6 +20,8 @@
 // destroyed.
 // P2: only the thread whose id is in `exiting` comes back from here into exit().
 //     Otherwise it destroys statics that goroutines still use.
+// P3: the goroutine that calls exit() has a P, and keeps it, from before process_is_exiting() (freeze_world()).
+//     Otherwise whoever starts the world next leaves it stopped, and the exiting thread waits for a P for ever.
 #include "sched/thread_exit.h"
 
 #include <cstdlib>
@@ -47,28 +49,32 @@ constexpr std::int64_t kPatience = 10'000'000;  // for goroutines between two sc
 // A child of fork() has none of the runtime's threads, and perhaps a lock that one of them held.
 bool in_forked_child() { return getpid() != boot_pid; }
 
+// True: nobody else has called exit() before.
+bool begins_exit() {
+  int first = 0;
+  // order: relaxed, only the first one goes on; freeze_world() publishes it through sched.lock
+  const bool is_first = exiting.compare_exchange_strong(first, gettid(), WEFT_ORDER(PX0, relaxed),
+                                                        WEFT_ORDER(PX0, relaxed));
+  if (is_sysmon()) {
+    handler_is_over();  // it does not return to where it began
+  }
+  return is_first;
+}
+
 void begin_process_exit() {
   if (in_forked_child()) {
     return;
   }
   wait_for_crash();  // whoever reports a panic ends the process, with its status [EXT-2]
-  const int self = gettid();
-  int first = 0;
-  // order: relaxed, only the first one goes on; freeze_world() publishes it through sched.lock
-  const bool is_first = exiting.compare_exchange_strong(first, self, WEFT_ORDER(PX0, relaxed),
-                                                        WEFT_ORDER(PX0, relaxed));
-  if (is_sysmon()) {
-    handler_is_over();  // it does not return to where it began
+  if (this_thread_exits()) {
+    return;  // the net, after the thread's own entry
   }
-  if (!is_first) {
-    if (first != self) {  // ours: the net, after the thread's own entry
-      stand_aside();
-    }
-    return;
+  const world_at_exit world = freeze_world(begins_exit, kPatience);
+  if (world == world_at_exit::frozen_by_another) {
+    stand_aside();
   }
-  const bool frozen = freeze_world(kPatience);
   wait_for_crash();
-  if (!frozen || somebody_is_outside()) {
+  if (world == world_at_exit::runs_partly || somebody_is_outside()) {
     freeze_stragglers();
     wait_for_crash();
   }

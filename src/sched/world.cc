@@ -319,8 +319,12 @@ void start_world_with(std::int32_t procs) {
 
 void start_world() { start_world_with(sched.proc_count()); }
 
-bool freeze_world(std::int64_t ns) {
+world_at_exit freeze_world(bool (*is_ours)(), std::int64_t ns) {
+  // In which it may wait for a P until others have started the world. They do not, once they know of the exit.
   const section here;
+  if (!is_ours()) {
+    return world_at_exit::frozen_by_another;
+  }
   sched.lock.lock();
   P* own = own_p(here.mp);
   if (own != nullptr && is_stopped(own)) {
@@ -329,25 +333,23 @@ bool freeze_world(std::int64_t ns) {
   request_stop_locked(own);
   const bool wait = sched.gate.freeze();
   sched.lock.unlock();
-  return !wait || sched.gate.wait_frozen(ns);
+  return !wait || sched.gate.wait_frozen(ns) ? world_at_exit::frozen : world_at_exit::runs_partly;
 }
 
 void stand_aside() {
-  {
-    const section here;
-    P* own = own_p(here.mp);
-    sched.lock.lock();
-    const bool stopper = own != nullptr && is_stopped(own);
-    if (stopper) {
-      sched.gate.stopper_rests();
-    }
-    sched.lock.unlock();
-    if (own != nullptr && !stopper) {
-      hand_off_p(release_p(here.mp, p_status::idle));  // arrives at the gate, if that is closed yet
-    }
-    if (here.mp == nullptr && !is_sysmon()) {  // who is counted among the system's threads
-      sched.foreign.falls_asleep();            // it will wake nobody any more
-    }
+  const section here;  // for good: outside it would be asked to make room, and has no P
+  P* own = own_p(here.mp);
+  sched.lock.lock();
+  const bool stopper = own != nullptr && is_stopped(own);
+  if (stopper) {
+    sched.gate.stopper_rests();
+  }
+  sched.lock.unlock();
+  if (own != nullptr && !stopper) {
+    hand_off_p(release_p(here.mp, p_status::idle));  // arrives at the gate, if that is closed yet
+  }
+  if (here.mp == nullptr && !is_sysmon()) {  // who is counted among the system's threads
+    sched.foreign.falls_asleep();            // it will wake nobody any more
   }
   note never;
   never.sleep();

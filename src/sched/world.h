@@ -25,8 +25,10 @@ bool trim_in_section(bool (stack_pool::*some)() noexcept);
 // The pages of stacks that nobody uses go back to the system, the Ps' own included. Stops the world.
 void return_idle_stacks();
 
-// For good: asks all Ps to stop and waits for at most `ns`. True if all have.
-bool freeze_world(std::int64_t ns);
+// For good: asks all Ps to stop and waits for at most `ns`. First of all it asks whether that is the caller's affair, which
+// has a P then, if it is a goroutine.
+enum class world_at_exit : std::uint8_t { frozen, runs_partly, frozen_by_another };
+world_at_exit freeze_world(bool (*is_ours)(), std::int64_t ns);
 // The caller has called exit() while another thread is in exit(): never returns, and stops its P first
 // so that nobody waits for it.
 [[noreturn]] void stand_aside();

@@ -69,8 +69,12 @@ struct state : runtime {
   }
   // As thread_exit.cc.
   void exit() {
-    exiting_thread = engine::get().current();
-    check(rt::freeze_world(1), "exit() is not told that all have stopped");
+    const auto begins = [] {
+      exiting_thread = engine::get().current();
+      return true;
+    };
+    check(rt::freeze_world(begins, 1) == rt::world_at_exit::frozen,
+          "exit() is not told that all have stopped");
     check(running == 0, "a goroutine runs in exit()");
     frozen = true;
   }
