@@ -62,6 +62,7 @@ int create_thread(void* (*fn)(void*), void* arg) noexcept {
 constexpr std::uint64_t kResetOnFork = 1;  // SCHED_FLAG_RESET_ON_FORK
 
 void ask_for_short_slices(bool shortly, bool inherited) noexcept {
+  const int saved_errno = errno;  // it is asked for in handlers, too
   struct {
     std::uint32_t size, policy;
     std::uint64_t flags;
@@ -70,14 +71,13 @@ void ask_for_short_slices(bool shortly, bool inherited) noexcept {
     std::uint64_t runtime, deadline, period;
   } attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 &&
-      attributes.policy == SCHED_OTHER) {
-    if (!inherited && attributes.nice < 0) {
-      return;  // that would not be inherited, either
-    }
+      attributes.policy == SCHED_OTHER &&
+      (inherited || attributes.nice >= 0)) {     // or the other would not be inherited, either
     attributes.runtime = shortly ? 100'000 : 0;  // ns, the least it takes; the usual
     attributes.flags |= inherited ? 0 : kResetOnFork;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
   }
+  errno = saved_errno;
 }
 
 }  // namespace weft::rt

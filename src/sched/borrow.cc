@@ -81,14 +81,13 @@ void continue_slice_locked(P* pp, std::uint32_t slice) WEFT_REQUIRES(sched.lock)
   }
 }
 
-// The loan has become a P like any other's, and its M no better than others.
+}  // namespace
+
 void keep_p(M* mp) {
   mp->lender = nullptr;
   mp->stands_in = false;
   end_short_slices(mp);
 }
-
-}  // namespace
 
 void end_long_errand(M* mp) {
   constexpr std::uint32_t kLongErrand = kFairnessTick;

@@ -57,6 +57,7 @@ constexpr std::int32_t kLeastFrozen = 64;
 
 // Of this M, whose turn it is again.
 void go_on(M* mp, G* gp) {
+  keep_p(mp);  // it may have been frozen on an errand
   gp->frozen = false;
   gp->transition<g_status::runnable, g_status::running>();
   count_slice(mp->p);
@@ -189,6 +190,7 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
     }
     sched.lock.unlock();
     acquire_p(mp, pp);
+    keep_p(mp);  // … or robbed
     gp->transition<g_status::syscall, g_status::running>();
     count_slice(pp);
     return;

@@ -252,6 +252,8 @@ bool watcher_comes_soon(std::int64_t now);
 // A timer is due, and all Ps are in use: mp, which is idle, takes one for a moment from a goroutine that is on no
 // processor. True: it has left the idle list.
 bool borrow_p_locked(M* mp) WEFT_REQUIRES(sched.lock);
+// What mp has is a P like any other's, or has become one, and mp no better than others: it stands in no longer.
+void keep_p(M* mp);
 // It keeps a P that it has borrowed if the errand turns out to be long.
 void end_long_errand(M* mp);
 // mp has nothing left to do with it: the P is its lender's again. True: mp has slept, and has another one, or is

@@ -14,6 +14,7 @@
 
 #include <weft/weft.h>
 
+#include "sched/sched_api.h"
 #include "support/child_suite.h"
 #include "support/preemptions.h"
 
@@ -193,6 +194,33 @@ WEFT_CHILD(long_errand) {
   });
 }
 TEST_F(SysmonProcess, LongErrandsOnABorrowedPEnd) { expect("long_errand", "1"); }
+
+// … and if one of them computes, so that it is frozen, its thread is none that stands in when it goes on.
+WEFT_CHILD(frozen_on_an_errand) {
+  return computation::run_beside([](computation&) {
+    const auto stands_in = [] { return weft::rt::current_m()->lender != nullptr; };
+    const auto has_short_slices = [] {
+      const weft::rt::M* mp = weft::rt::current_m();
+      return mp->stands_in && mp->short_slices;
+    };
+    const auto borrows = [&] {
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: the tick
+      return stands_in() && has_short_slices();
+    };
+    const auto is_frozen = [&] { return !stands_in(); };
+    if (!weft::test::eventually(borrows) || !weft::test::eventually_hogging(is_frozen)) _exit(4);
+    const weft::no_preempt scope;  // which begins with a P
+    return !has_short_slices();
+  });
+}
+TEST_F(SysmonProcess, WhoIsFrozenOnAnErrandStandsInNoLonger) {
+  // A busy machine may let the one who computes have no processor for long, and then nobody waits for the P.
+  int status = 0;
+  for (int i = 0; i < 3 && status != kRight && status != 1; ++i) {
+    status = weft::test::run_child("frozen_on_an_errand", {"WEFTMAXPROCS=1"}).status;
+  }
+  EXPECT_EQ(status, kRight);
+}
 
 // -- watchful ------------------------------------------------------------------------------------
 
