@@ -91,6 +91,9 @@ case $way in
     cmake --install "$work/build" >/dev/null
     consume
     [[ $(ldd "$work/consumer/consumer") == *"$work/prefix/lib/libweft.so"* ]] || fail "not linked to the shared library"
+    # Thread-locals are at an offset (initial-exec): a signal handler does not ask the loader, whose lock a frozen goroutine may hold.
+    asked=$(readelf -rW "$work/prefix/lib/libweft.so" | grep -E 'TLSGD|TLSLD|DTPMOD|TLSDESC' || true)
+    [ -z "$asked" ] || fail "asks the loader where its thread-locals are:"$'\n'"$asked"
     # Exported: the public API, type information and instances that the language wants unique, and what debuggers read.
     alien=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | awk '$2 ~ /[TBDRV]/' |
       grep -vE ' weft_debug_layout$| (non-virtual thunk to |typeinfo (name )?for |vtable for |guard variable for )?weft::| typeinfo (name )?for std::' || true)
