@@ -1,0 +1,191 @@
+// sysmon's judgement, look by look (sched/retake.cc): whose P is taken, and after how long. In these processes there is no
+// sysmon; a plain thread looks in its place, at times that it says, so that nothing depends on how fast the machine is.
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+
+#include <weft/run.h>
+#include <weft/runtime.h>
+#include <weft/wait_group.h>
+
+#include "gmp/inside.h"
+#include "gmp/sched.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/test_hooks.h"
+#include "sched/sysmon.h"
+#include "support/child_suite.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using weft::test::eventually_hogging;
+
+constexpr int kRight = 3;
+
+std::uint64_t robberies() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.robberies;
+}
+
+// A goroutine that has the only P, beside one that waits for it.
+struct subject {
+  int fd[2] = {-1, -1};
+  std::atomic<int> tid{0};    // of who has the P, once it is where it is judged
+  std::atomic<int> turns{0};  // for those who do several things
+  std::atomic<bool> over{false};
+  std::atomic<bool> other_ran{false};
+
+  void reads() {
+    char byte;
+    tid = gettid();
+    static_cast<void>(!read(fd[0], &byte, 1));
+  }
+  void computes() {
+    tid = gettid();
+    while (!over) {
+    }
+  }
+  bool sleeps() const { return tid != 0 && weft::rt::task_state(tid) == 'S'; }
+};
+
+// In place of sysmon.
+class watcher {
+ public:
+  // So long after it was made. True: it has taken the P.
+  bool takes_p(std::chrono::nanoseconds after) {
+    const std::uint64_t before = robberies();
+    last_pause_ = std::chrono::nanoseconds(weft::rt::retake(began_ + after.count()).pause);
+    return robberies() != before;
+  }
+  // When it would look again.
+  std::chrono::nanoseconds last_pause() const { return last_pause_; }
+
+ private:
+  std::int64_t began_ = weft::rt::nanotime();
+  std::chrono::nanoseconds last_pause_{};
+};
+
+// does(subject) on the only P, while looks(subject) says whether all is right.
+template <class Does, class Looks>
+int judged(Does does, Looks looks) {
+  weft::rt::os::test_hooks.no_sysmon.set(1);
+  subject s;
+  if (pipe(s.fd) != 0) return 77;
+  bool right = false;
+  std::thread judge([&] {
+    right = looks(s);
+    s.over = true;
+    right &= write(s.fd[1], "x", 1) == 1;
+  });
+  weft::run([&] {
+    weft::wait_group ended;
+    ended.go([&] { s.other_ran = true; });
+    does(s);
+    ended.wait();
+  });
+  judge.join();
+  return right && s.other_ran ? kRight : 1;
+}
+
+class RetakeProcess : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (weft::test::emulated()) GTEST_SKIP() << "the emulator's threads are not as they say";
+  }
+  static void expect(const char* child) {
+    const auto r = weft::test::run_child(child, {"WEFTMAXPROCS=1"});
+    EXPECT_EQ(r.status, kRight) << r.output;
+  }
+};
+
+// It sleeps in a call of which nobody was told: two looks are needed, and 200 us between them.
+WEFT_CHILD(unannounced) {
+  return judged([](subject& s) { s.reads(); },
+                [](subject& s) {
+                  if (!eventually_hogging([&] { return s.sleeps(); })) return false;
+                  watcher w;
+                  const bool early = w.takes_p(0us) || w.takes_p(100us) || w.takes_p(199us);
+                  return !early && !s.other_ran && w.takes_p(200us) &&
+                         eventually_hogging([&] { return s.other_ran.load(); });
+                });
+}
+TEST_F(RetakeProcess, WhoBlocksIsLookedAtTwice) { expect("unannounced"); }
+
+// … however late the first look is: it may have begun to sleep just then.
+WEFT_CHILD(looked_at_late) {
+  return judged([](subject& s) { s.reads(); },
+                [](subject& s) {
+                  if (!eventually_hogging([&] { return s.sleeps(); })) return false;
+                  watcher w;
+                  return !w.takes_p(500us) && w.takes_p(700us);
+                });
+}
+TEST_F(RetakeProcess, OneLookIsNoEvidence) { expect("looked_at_late"); }
+
+// It has said that it may block: 20 us are enough, and whether it sleeps is not asked. This one computes.
+WEFT_CHILD(announced) {
+  return judged([](subject& s) { weft::runtime::blocking([&] { s.computes(); }); },
+                [](subject& s) {
+                  if (!eventually_hogging([&] { return s.tid != 0; })) return false;
+                  watcher w;
+                  const bool early = w.takes_p(0us) || w.takes_p(19us);
+                  return !early && w.last_pause() == 20us && !s.other_ran && w.takes_p(20us) &&
+                         eventually_hogging([&] { return s.other_ran.load(); });
+                });
+}
+TEST_F(RetakeProcess, WhoAnnouncesACallHasTwentyMicroseconds) { expect("announced"); }
+
+// … for each of its calls.
+WEFT_CHILD(announced_twice) {
+  return judged(
+      [](subject& s) {
+        weft::runtime::blocking([&] {
+          s.tid = gettid();
+          while (s.turns == 0 && !s.over) {
+          }
+        });
+        weft::runtime::blocking([&] {
+          s.turns = 2;
+          s.computes();
+        });
+      },
+      [](subject& s) {
+        if (!eventually_hogging([&] { return s.tid != 0; })) return false;
+        watcher w;
+        if (w.takes_p(0us)) return false;
+        s.turns = 1;
+        if (!eventually_hogging([&] { return s.turns == 2; })) return false;
+        return !w.takes_p(100us) && !w.takes_p(119us) && w.takes_p(120us);
+      });
+}
+TEST_F(RetakeProcess, EveryAnnouncedCallHasThem) { expect("announced_twice"); }
+
+// Its processor time stands still, since the watcher has the only processor; but it would go on if it could.
+WEFT_CHILD(descheduled) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) return 77;
+  return judged(
+      [](subject& s) {
+        const weft::no_preempt in_one_go;  // or it would be stopped when its slice is over
+        s.computes();
+      },
+      [](subject& s) {
+        if (!eventually_hogging([&] { return s.tid != 0; })) return false;
+        watcher w;
+        bool robbed = false;
+        for (int look = 0; look < 100; ++look) robbed |= w.takes_p(look * 200us);
+        return !robbed && !s.other_ran;
+      });
+}
+TEST_F(RetakeProcess, WhoWaitsForAProcessorKeepsItsP) { expect("descheduled"); }
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }
