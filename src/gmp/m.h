@@ -82,7 +82,8 @@ struct alignas(64) M {
   signal_stack handlers;                    // … and the one for its signal handlers
 
   // -- guarded by sched.lock
-  P* nextp = nullptr;  // the P to take on waking; set before the wake-up
+  P* nextp = nullptr;   // the P to take on waking; set before the wake-up
+  P* last_p = nullptr;  // … that it has released. Its own until somebody else may let it go on
   M* idle_prev = nullptr;
   M* idle_next = nullptr;
   M* all_next = nullptr;

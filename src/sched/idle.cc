@@ -58,6 +58,7 @@ P* release_p(M* mp, p_status to) {
     fatal(kBlocksInStoppedWorld, user_fault);  // it would arrive at the gate twice. keeps W1
   }
   mp->p = nullptr;
+  mp->last_p = pp;
   mp->lender = nullptr;
   pp->m.store(nullptr, WEFT_ORDER(PM1, relaxed));  // order: relaxed, says nothing
   set_thread(pp, 0);
@@ -82,6 +83,19 @@ P* idle_p_get() {
     wake_sysmon_locked();
   }
   return pp;
+}
+
+P* idle_p_get_of(const M* mp) {
+  for (P** link = &sched.idle_ps; *link != nullptr; link = &(*link)->idle_next) {
+    P* pp = *link;
+    if (pp == mp->last_p) {
+      *link = pp->idle_next;  // to the front
+      pp->idle_next = sched.idle_ps;
+      sched.idle_ps = pp;
+      break;
+    }
+  }
+  return idle_p_get();
 }
 
 // [SP-7]

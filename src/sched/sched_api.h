@@ -189,6 +189,8 @@ bool others_have_work(const P* than);
 void acquire_p(M* mp, P* pp);
 P* release_p(M* mp, p_status to);
 P* idle_p_get() WEFT_REQUIRES(sched.lock);
+// That which mp had last, if it is idle; or another one. Looks through the list.
+P* idle_p_get_of(const M* mp) WEFT_REQUIRES(sched.lock);
 void idle_p_put(P* pp) WEFT_REQUIRES(sched.lock);
 // One that has work and waits for a new M.
 P* unmanned_p_get() WEFT_REQUIRES(sched.lock);

@@ -242,11 +242,12 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
   return with_work;
 }
 
-// Those whom the stop has frozen go on by themselves. keeps PE4 (preempt.cc)
+// Those whom the stop has frozen go on by themselves, with the Ps that they had. keeps PE4 (preempt.cc)
 void thaw_all() {
   sched.lock.lock();
   while (sched.runq.has_frozen() && sched.idle_ps != nullptr) {
-    hand_p_unlock(sched.runq.pop_frozen(nanotime())->m, idle_p_get());
+    M* mp = sched.runq.pop_frozen(nanotime())->m;
+    hand_p_unlock(mp, idle_p_get_of(mp));
     sched.lock.lock();
   }
   sched.lock.unlock();
