@@ -1,0 +1,223 @@
+// `./weft run FILE.cpp`: the program's status, signals, words and input are its own; what is missing or wrong is named.
+//
+// The library is the one that these tests were built with: the command looks for it in `release` of its build folder, and
+// here that is a link to this tree, in which there is nothing left to build. What it compiles goes beside the link.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "crash/expect.h"
+
+namespace {
+
+using namespace crash;  // NOLINT: their words throughout
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = R"(
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+#include <weft/go.h>
+#include <weft/wait_group.h>
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "die") == 0) std::raise(SIGTERM);
+  if (argc == 2 && std::strcmp(argv[1], "wait") == 0) {
+    std::signal(SIGUSR1, [](int) { _exit(9); });
+    std::puts("ready");
+    std::fflush(stdout);
+    for (;;) pause();
+  }
+  weft::wait_group wg;
+  wg.go([&] {
+    for (int i = 1; i < argc; ++i) std::printf("[%s]", argv[i]);
+    for (int c; (c = std::getchar()) != EOF;) std::putchar(c);
+  });
+  wg.wait();
+  return argc;
+}
+)";
+
+void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
+
+// One folder for all: what has been compiled is kept there.
+class Run : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::string name = testing::TempDir() + "weft_run_XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+    fs::create_directory(folder_ / "builds");
+    fs::create_directory_symlink(WEFT_BUILD_TREE, folder_ / "builds" / "release");
+    write(folder_ / "program.cpp", kProgram);
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+
+  void SetUp() override {
+    // It would begin to install them.
+    for (const char* tool : {"cmake", "ninja", "g++"}) {
+      if (std::system(join({"command -v ", tool, " >/dev/null 2>&1"}).c_str()) != 0) {
+        GTEST_SKIP() << tool << " is not there";
+      }
+    }
+    if (!fs::exists("/usr/include/liburing.h") && !fs::exists("/usr/local/include/liburing.h")) {
+      GTEST_SKIP() << "liburing's header is not there";
+    }
+  }
+
+  static std::string file(const char* name) { return (folder_ / name).string(); }
+
+  // A command with our build folder, and a compiler that is not asked to optimise.
+  static request in_folder(std::vector<std::string> words) {
+    request r;
+    r.command = {"env", "LC_ALL=C", "WEFT_BUILD_DIR=" + file("builds"), "CXXFLAGS=-O0", "LDFLAGS="};
+    r.command.insert(r.command.end(), words.begin(), words.end());
+    return r;
+  }
+  static outcome run_file(const char* name, std::vector<std::string> arguments = {}) {
+    std::vector<std::string> words = {WEFT_COMMAND, "run", file(name)};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return crash::run(in_folder(std::move(words)));
+  }
+
+  static inline fs::path folder_;
+};
+
+void expect_says(const outcome& o, const std::string& pattern) { EXPECT_TRUE(matches(o, pattern)); }
+
+TEST_F(Run, WordsInputAndStatusAreTheProgramsOwn) {
+  const outcome o =
+      crash::run(in_folder({"sh", "-c", R"(printf 'one\ntwo' | exec "$@")", "sh", WEFT_COMMAND,
+                            "run", file("program.cpp"), "a b", "", "*", "--help"}));
+  EXPECT_EQ(o.exit_status, 5) << o.err;
+  EXPECT_EQ(o.out, "[a b][][*][--help]one\ntwo");
+  EXPECT_EQ(o.err.find("weft: building"), std::string::npos) << "the library is there: " << o.err;
+  EXPECT_EQ(o.err.find("weft: configuring"), std::string::npos) << o.err;
+}
+
+// The process that was started becomes the program, so that its end is seen as it was, and signals find it.
+TEST_F(Run, DeathBySignalIsTheProgramsOwn) {
+  const outcome o = run_file("program.cpp", {"die"});
+  EXPECT_EQ(o.signal, SIGTERM) << o.exit_status << o.err;
+}
+
+TEST_F(Run, SignalsReachTheProgram) {
+  request r = in_folder({WEFT_COMMAND, "run", file("program.cpp"), "wait"});
+  r.when_it_says = "ready";
+  r.signal = SIGUSR1;
+  const outcome o = crash::run(r);
+  EXPECT_EQ(o.exit_status, 9) << o.signal << o.err;
+}
+
+// Compiled once; again where the source, or a header of its, says something else.
+TEST_F(Run, CompilesWhatHasChanged) {
+  constexpr const char* kPrints =
+      "#include <cstdio>\n#include \"word.h\"\nint main() { std::puts(WORD); }\n";
+  const auto expect = [](const char* word, bool compiles) {
+    const outcome o = run_file("prints.cpp");
+    EXPECT_EQ(o.exit_status, 0) << o.err;
+    EXPECT_EQ(o.out, join({word, "\n"}));
+    EXPECT_EQ(o.err.find("weft: compiling prints.cpp") != std::string::npos, compiles) << o.err;
+  };
+  write(folder_ / "prints.cpp", kPrints);
+  write(folder_ / "word.h", "#define WORD \"first\"\n");
+  expect("first", true);
+  expect("first", false);
+  write(folder_ / "word.h", "#define WORD \"other\"\n");
+  expect("other", true);
+  write(folder_ / "prints.cpp", join({kPrints, "// a word more\n"}));
+  expect("other", true);
+}
+
+TEST_F(Run, NamesWhatDoesNotCompile) {
+  write(folder_ / "wrong.cpp", "int main() { return nobody_knows; }\n");
+  for (int i = 0; i < 2; ++i) {  // nothing of it is kept
+    const outcome o = run_file("wrong.cpp");
+    EXPECT_EQ(o.exit_status, 1);
+    EXPECT_EQ(o.out, "");
+    expect_says(o, "wrong.cpp:1:[0-9]+: error: .*nobody_knows");
+    expect_says(o, "weft: run: .*/wrong.cpp does not compile\n$");
+  }
+}
+
+TEST_F(Run, NamesTheMissingFile) {
+  outcome o = run_file("nothing.cpp");
+  EXPECT_EQ(o.exit_status, 1);
+  EXPECT_EQ(o.err, join({"weft: run: no such file: ", file("nothing.cpp"), "\n"}));
+  o = crash::run(in_folder({WEFT_COMMAND, "run"}));
+  EXPECT_EQ(o.exit_status, 1);
+  expect_says(o, "weft: run: which file\\? ");
+}
+
+// `./weft setup` on machines that have hardly anything: a PATH of our own.
+class Setup : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "weft_setup_XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+    for (const char* tool : {"env", "bash", "dirname", "readlink", "nproc"}) {
+      const fs::path usual = fs::path("/usr/bin") / tool;
+      fs::create_symlink(fs::exists(usual) ? usual : fs::path("/bin") / tool, folder_ / tool);
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void tool(const char* name, const char* does) {
+    write(folder_ / name, join({"#!/usr/bin/env bash\n", does, "\n"}));
+    fs::permissions(folder_ / name, fs::perms::owner_all);
+  }
+  outcome setup(const char* what) const {
+    return crash::run(
+        {.command = {"env", "PATH=" + folder_.string(), WEFT_COMMAND, "setup", what}});
+  }
+  static void expect_failure(const outcome& o, const std::string& pattern) {
+    EXPECT_EQ(o.exit_status, 1);
+    EXPECT_EQ(o.out, "");
+    expect_says(o, pattern);
+  }
+
+  // Whether the header is there does not depend on the PATH.
+  static constexpr const char* kMissing = "g\\+\\+ cmake ninja-build( liburing-dev)?";
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(Setup, WithoutAptGetNamesWhatIsMissing) {
+  expect_failure(setup("run"), join({"^weft: missing: ", kMissing,
+                                     " \\(Debian's names\\). Install them with this "
+                                     "system's package manager, then run again.\n$"}));
+}
+
+TEST_F(Setup, WithoutSudoNamesTheCommand) {
+  tool("apt-get", "echo installs >&2");
+  tool("id", "echo 1000");
+  expect_failure(setup("run"),
+                 join({"^weft: missing: ", kMissing,
+                       "; there is no sudo, so as root: apt-get install ", kMissing, "\n$"}));
+}
+
+TEST_F(Setup, AnInstallationThatFailsIsNoSuccess) {
+  tool("id", "echo 0");
+  tool("apt-get", "echo \"apt-get: $*\" >&2; exit 100");
+  expect_failure(setup("run"), join({"apt-get: install .*", kMissing,
+                                     "\nweft: could not install them; by hand: apt-get "
+                                     "install ",
+                                     kMissing, ", then run again\n$"}));
+  tool("apt-get", "exit 0");
+  expect_failure(setup("run"), "weft: 'g\\+\\+' is still missing after its installation\n$");
+}
+
+TEST_F(Setup, DoesNotKnowEverything) {
+  expect_failure(setup("nonsense"),
+                 "^weft: setup: run, test, bench, ci or a preset, not 'nonsense'\n$");
+}
+
+}  // namespace
