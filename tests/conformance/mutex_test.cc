@@ -1,4 +1,5 @@
 // weft::mutex. [MU-1] to [MU-5]; Go: sync/mutex_test.go
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include <weft/mutex.h>
+#include <weft/thread.h>
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
@@ -14,10 +16,17 @@
 namespace {
 
 using namespace std::chrono_literals;
+using weft::test::eventually;
 using weft::test::scaled;
 using weft::test::waiting_goroutines;
 
 class Mutex : public weft::test::over_procs {};
+
+void hold_for(std::chrono::microseconds d) {
+  const auto until = weft::test::test_clock::now() + d;
+  while (weft::test::test_clock::now() < until) {
+  }
+}
 
 // Go: TestMutex
 TEST_P(Mutex, TryLock) {
@@ -127,9 +136,7 @@ TEST_P(Mutex, Fairness) {
     wg.go([&] {
       while (!stop) {
         m.lock();
-        const auto until = weft::test::test_clock::now() + std::chrono::microseconds(100);
-        while (weft::test::test_clock::now() < until) {
-        }
+        hold_for(100us);
         m.unlock();
         weft::gosched();
       }
@@ -143,6 +150,69 @@ TEST_P(Mutex, Fairness) {
     stop = true;
     wg.wait();
     EXPECT_LT(took, std::chrono::seconds(10));
+  });
+}
+
+// The same as Go has it: the hog never gives way. With one P whoever is woken runs when the hog's slice is over, and then it
+// has the mutex again: only starvation mode ends that.
+TEST_P(Mutex, FairnessBesideOneWhoNeverYields) {
+  run([] {
+    weft::mutex m;
+    std::atomic<bool> stop{false};
+    weft::wait_group wg;
+    const auto start = weft::test::test_clock::now();
+    wg.go([&] {
+      while (!stop && weft::test::test_clock::now() < start + 10s) {
+        m.lock();
+        hold_for(100us);
+        m.unlock();
+      }
+    });
+    for (int i = 0; i < 10; ++i) {
+      weft::this_thread::sleep_for(100us);  // sleep-ok: as Go's, so that the hog is in full swing
+      m.lock();
+      m.unlock();
+    }
+    EXPECT_LT(weft::test::test_clock::now(), start + 10s);
+    stop = true;
+    wg.wait();
+  });
+}
+
+// [MU-2] Whoever has been woken in vain for a millisecond does not compete any more. Step by step: one who only lets go to
+// take it back at once does so twice, before the victim has ever run; the third time it is not his to take.
+TEST_P(Mutex, WhileSomebodyStarvesNobodyBarges) {
+  run([] {
+    const std::uint64_t others = waiting_goroutines();
+    for (int round = 0; round < 5; ++round) {
+      weft::mutex m;
+      std::atomic<bool> go_on{false};
+      weft::wait_group wg;
+      m.lock();
+      wg.go([&] {
+        m.lock();
+        while (!go_on) weft::gosched();
+        m.unlock();
+      });
+      constexpr int kMost = 20;
+      int barged = -1;
+      do {
+        ++barged;
+        EXPECT_TRUE(eventually([&] { return waiting_goroutines() > others; }));
+        hold_for(2ms);
+        m.unlock();
+      } while (m.try_lock() && barged < kMost);
+      EXPECT_LE(barged, 2);
+      if (barged == kMost) m.unlock();
+      if (barged <= 2) {
+        for (int i = 0; i < 100; ++i) EXPECT_FALSE(m.try_lock()) << "it is the victim's";
+      }
+      go_on = true;
+      wg.wait();
+      // The mode has ended with those who waited.
+      EXPECT_TRUE(m.try_lock());
+      m.unlock();
+    }
   });
 }
 
