@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -10,12 +11,14 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using weft::test::eventually;
 using weft::test::scaled;
+using weft::test::waiting_goroutines;
 
 class SharedMutex : public weft::test::over_procs {};
 
@@ -127,6 +130,59 @@ TEST_P(SharedMutex, WritersArePreferred) {
     wg.wait();
     EXPECT_EQ(order.front(), 'W');
     EXPECT_EQ(order.size(), 4u);
+  });
+}
+
+// [RW-2] The second half: a writer that leaves lets in all readers who have come meanwhile, those who came before the
+// next writer and those who came after him.
+TEST_P(SharedMutex, ReadersGoBeforeTheNextWriter) {
+  run([] {
+    weft::shared_mutex m;
+    std::string order;
+    weft::mutex order_lock;
+    const auto note = [&](char c) {
+      const std::lock_guard held(order_lock);
+      order += c;
+    };
+    weft::wait_group wg;
+    // Returns when he waits, so that all of them come in the order of these calls.
+    const auto others = waiting_goroutines();
+    std::uint64_t waiting = 0;
+    const auto enters = [&](auto f) {
+      wg.go(f);
+      ++waiting;
+      EXPECT_TRUE(eventually([&] { return waiting_goroutines() >= others + waiting; }));
+    };
+    const auto read = [&] {
+      m.lock_shared();
+      note('r');
+      m.unlock_shared();
+    };
+    const auto write = [&] {
+      m.lock();
+      note('W');
+      m.unlock();
+    };
+    m.lock_shared();
+    std::atomic<bool> inside{false}, go_on{false};
+    enters([&] {
+      m.lock();
+      note('V');
+      inside = true;
+      EXPECT_TRUE(eventually([&] { return go_on.load(); }));
+      m.unlock();
+    });
+    enters(read);
+    enters(write);
+    enters(read);
+    m.unlock_shared();
+    EXPECT_TRUE(eventually([&] { return inside.load(); }));
+    --waiting;
+    enters(write);
+    enters(read);  // while one writer is inside, and two wait
+    go_on = true;
+    wg.wait();
+    EXPECT_EQ(order, "VrrrWW");
   });
 }
 
