@@ -11,12 +11,14 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using weft::test::eventually;
 using weft::test::scaled;
+using weft::test::waiting_goroutines;
 
 class Semaphore : public weft::test::over_procs {};
 
@@ -103,6 +105,63 @@ TEST_P(Semaphore, ReleaseSeveral) {
     EXPECT_TRUE(s.try_acquire());
     EXPECT_TRUE(s.try_acquire());
     EXPECT_FALSE(s.try_acquire());
+  });
+}
+
+// Units go to the longest waiters, in order: however many are released at once, exactly the first so many get them.
+TEST_P(Semaphore, InTheOrderOfWaiting) {
+  run([] {
+    weft::counting_semaphore<> s(0);
+    weft::wait_group wg;
+    constexpr int kWaiters = 15;
+    std::atomic<int> got{0};
+    std::atomic<bool> has[kWaiters] = {};
+    const std::uint64_t others = waiting_goroutines();
+    for (int i = 0; i < kWaiters; ++i) {
+      wg.go([&, i] {
+        s.acquire();
+        has[i] = true;
+        ++got;
+      });
+      ASSERT_TRUE(eventually(
+          [&] { return waiting_goroutines() == others + static_cast<std::uint64_t>(i) + 1; }));
+    }
+    int given = 0;
+    for (const int units : {1, 4, 2, 1, 7}) {
+      s.release(units);
+      EXPECT_FALSE(s.try_acquire()) << "nothing is left over";
+      given += units;
+      EXPECT_TRUE(eventually([&] { return got >= given; }));
+      for (int i = 0; i < kWaiters; ++i) EXPECT_EQ(has[i], i < given) << i << " of " << given;
+    }
+    wg.wait();
+  });
+}
+
+// Go: TestSemaHandoff, of those by whom the unit is handed over. Whoever releases one while somebody waits, and wants it
+// back at once, comes after him: always, and also before he has run.
+TEST_P(Semaphore, TheReleaserDoesNotOvertake) {
+  run([] {
+    weft::binary_semaphore s(0);
+    const std::uint64_t others = waiting_goroutines();
+    for (int i = 0; i < scaled(200, 20); ++i) {
+      weft::wait_group wg;
+      bool had = false;
+      wg.go([&] {
+        s.acquire();
+        had = true;
+        s.release();
+      });
+      ASSERT_TRUE(eventually([&] { return waiting_goroutines() > others; }));
+      s.release();
+      if (i % 2 == 0) {
+        s.acquire();
+      } else {
+        while (!s.try_acquire()) weft::gosched();
+      }
+      ASSERT_TRUE(had) << "it was his turn";
+      wg.wait();
+    }
   });
 }
 
