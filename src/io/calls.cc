@@ -408,6 +408,10 @@ int chance(const void* at, bool writes, std::size_t* n) {
   return part_fails(at, writes, n, &error) ? error : 0;
 }
 
-[[gnu::noinline]] int close(int fd) { return result(::close(fd)); }
+[[gnu::noinline]] int close(int fd) {
+  const int done = result(::close(fd));
+  const auto error = static_cast<int>(os::test_hooks.close_error.get());
+  return error == 0 ? done : -error;
+}
 
 }  // namespace weft::rt::calls

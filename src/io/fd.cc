@@ -57,10 +57,6 @@ void shared_fd::destroy() noexcept {
 
 bool shared_fd::begin_close() noexcept { return closing_.begin_close(); }
 
-void shared_fd::finish_close() noexcept {
-  closing_.finish_close([this] { shut(); });
-}
-
 int io_fd::make_pollable(int fd, bool set_nonblocking, poll_desc** pd) noexcept {
   const int flags = set_nonblocking ? fcntl(fd, F_GETFL) : O_NONBLOCK;
   if (flags < 0 || ((flags & O_NONBLOCK) == 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)) {
@@ -87,9 +83,8 @@ void io_fd::evict_all() noexcept { evict(*pd_); }
 
 void io_fd::shut() noexcept {
   close_poll_desc(pd_);
-  if (owned_) {
-    calls::close(fd_);
-  }
+  const int error = owned_ ? -calls::close(fd_) : 0;
+  close_error_ = error == EINTR ? 0 : error;  // Linux has closed it all the same
 }
 
 readiness io_fd::wait_a_while(direction d, std::int64_t* pause) {

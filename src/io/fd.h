@@ -108,8 +108,12 @@ class shared_fd {
 
   // True: the caller closes it, has a reference, and calls finish_close(). False: somebody else has closed it.
   [[nodiscard]] bool begin_close() noexcept;
-  // Returns when all others are out and it is closed; nobody touches it any more.
-  void finish_close() noexcept;
+  // Returns when all others are out and it is closed; nobody touches it any more. last() is called then, while nobody can
+  // destroy it yet.
+  template <class F>
+  void finish_close(F&& last) noexcept {
+    closing_.finish_close([this] { shut(); }, last);
+  }
   int closed_error() const noexcept { return when_closed_; }
 
  private:
@@ -151,14 +155,15 @@ class io_fd final : public shared_fd {
   // Requires: nobody uses it any more. Closes it if that has not happened yet.
   ~io_fd() override { close(); }
 
-  // errc::closed the second time. Whoever is in an operation fails; returns when they are out, and whoever
-  // closes it, too.
+  // errc::closed the second time; or what close(2) says. Whoever is in an operation fails; returns when they are out, and
+  // whoever closes it, too.
   int close() noexcept {
-    return close([] {});
+    return close([] {}, [] {});
   }
-  // first() before that, if nobody else has closed it: once, and nobody can destroy it meanwhile.
-  template <class F>
-  int close(F&& first) noexcept;
+  // first() before that, if nobody else has closed it: once, and nobody can destroy it meanwhile; nor in failed(), after
+  // close(2) has.
+  template <class First, class Failed>
+  int close(First&& first, Failed&& failed) noexcept;
 
   io_result read_some(void* to, std::size_t n, fd_guest* g = nullptr);
   // One call, as far as it gets.
@@ -211,18 +216,25 @@ class io_fd final : public shared_fd {
   const bool owned_;
   atomic<bool> trusts_;
   bool drained_ = false;  // the reader's: the last read has emptied it
+  int close_error_ = 0;   // what close(2) has said, for the first closer
 };
 
-template <class F>
-int io_fd::close(F&& first) noexcept {
+template <class First, class Failed>
+int io_fd::close(First&& first, Failed&& failed) noexcept {
   const int already = closed_error();
   if (!begin_close()) {
     return already;  // whoever was first may have let the object go
   }
   first();
   evict_all();
-  finish_close();
-  return 0;
+  int error = 0;
+  finish_close([&] {
+    error = close_error_;
+    if (error != 0) [[unlikely]] {
+      failed();
+    }
+  });
+  return error;
 }
 
 template <class F, class Wait>

@@ -9,6 +9,7 @@
 //   2. sends away those who wait
 //   3. finish_close(): gives it up           a. shut(): closes the number
 //   4. waits at `gone` ◄──────────────────── b. opens it: its last touch
+//      and says what it has to say of it
 //   5. opens `through`: its last touch
 //      └────────────────────────────────────► everybody else who closes it, before or after that
 //
@@ -87,9 +88,10 @@ class fd_closing {
     return false;
   }
 
-  // Returns when all others are out and it is shut. Blocks: G.
-  template <class Shut>
-  void finish_close(Shut&& shut) {
+  // Returns when all others are out and it is shut. last() is called then, before anybody else who closes it is through,
+  // and may destroy it. Blocks: G.
+  template <class Shut, class Last>
+  void finish_close(Shut&& shut, Last&& last) {
     if (lock_.leave()) {
       end(shut);
     }
@@ -97,11 +99,13 @@ class fd_closing {
     if (WEFT_MUTANT("lets-others-through-first")) {
       through_.release(units);
       gone_.acquire();
+      last();
       return;
     }
     if (!WEFT_MUTANT("does-not-wait-for-the-last")) {
       gone_.acquire();
     }
+    last();
     if (!WEFT_MUTANT("lets-nobody-through")) {
       through_.release(units);
     }

@@ -109,7 +109,8 @@ file_fd::file_fd(int fd) : shared_fd(errc::closed_file), fd_(fd) {
 
 void file_fd::shut() noexcept {
   const detail::blocking_call here(false);
-  *close_error_ = -calls::close(fd_);
+  const int error = -calls::close(fd_);
+  close_error_ = error == EINTR ? 0 : error;  // Linux has closed it all the same
 }
 
 int file_fd::close() noexcept {
@@ -117,13 +118,12 @@ int file_fd::close() noexcept {
   if (!begin_close()) {
     return already;  // whoever was first may have let the object go
   }
-  int error = 0;
-  close_error_ = &error;
   if (polled_ != nullptr) {
     polled_->close();
   }
-  finish_close();
-  return error == EINTR ? 0 : error;  // Linux has closed it all the same
+  int error = 0;
+  finish_close([&] { error = close_error_; });
+  return error;
 }
 
 int file_fd::begin_at(direction d, std::int64_t offset, fd_guest* g) {

@@ -76,7 +76,7 @@ class file_fd final : public shared_fd {
   bool appends_ = false;
   atomic<bool> knows_[2] = {};     // the kernel can say whether it would have to wait
   std::unique_ptr<io_fd> polled_;  // if it can be
-  int* close_error_ = nullptr;     // in the frame of whoever closes it
+  int close_error_ = 0;            // what close(2) has said, for the first closer
 };
 
 template <class F>

@@ -1,5 +1,6 @@
 // What all handles do: close, deadlines, reading and writing. See include/weft/detail/io_handle.h.
 #include <memory>
+#include <string>
 
 #include <weft/detail/io_handle.h>
 
@@ -49,10 +50,13 @@ void io_handle::close(std::error_code& ec) noexcept {
 }
 
 void io_handle::close() {
-  std::error_code ec;
-  close(ec);
-  if (ec) {
-    io_throw(object_, "close", ec);
+  std::string what;
+  const int error = object_ != nullptr ? object_->close(&what) : rt::own_error(errc::closed);
+  if (error == rt::own_error(errc::closed)) {
+    io_throw(object_, "close", errc::closed);
+  }
+  if (error != 0) {
+    throw std::system_error(rt::to_error_code(error), "close" + what);
   }
 }
 

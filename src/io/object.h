@@ -28,9 +28,18 @@ struct io_object {
   // By whoever closes it, before that.
   virtual void before_close() noexcept {}
 
-  // 0, or an error.
-  int close() noexcept {
-    return fd.close([this] { before_close(); });
+  // 0, or an error. If close(2) has failed *what, unless null, is about(): the caller must not ask for it any more, since
+  // somebody else who closes it may destroy it now.
+  int close(std::string* what = nullptr) noexcept {
+    return fd.close([this] { before_close(); },
+                    [this, what] {
+                      if (what != nullptr) {
+                        try {
+                          *what = about();
+                        } catch (const std::bad_alloc&) {  // then the error goes without
+                        }
+                      }
+                    });
   }
 
   rt::io_fd fd;

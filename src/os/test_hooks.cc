@@ -41,6 +41,7 @@ test_hook* find(std::string_view key) noexcept {
       {"deny_epoll_pwait2", &test_hooks.deny_epoll_pwait2},
       {"io_faults", &test_hooks.io_faults},
       {"io_faults_left", &test_hooks.io_faults_left},
+      {"close_error", &test_hooks.close_error},
       {"deny_pidfd", &test_hooks.deny_pidfd},
       {"resolver_delay_ms", &test_hooks.resolver_delay_ms},
       {"accept_emfile_count", &test_hooks.accept_emfile_count},
@@ -113,6 +114,7 @@ void test_hooks_t::reset() noexcept {
   deny_epoll_pwait2.set(0);
   io_faults.set(0);
   io_faults_left.set(-1);
+  close_error.set(0);
   deny_pidfd.set(0);
   resolver_delay_ms.set(0);
   accept_emfile_count.set(0);

@@ -52,6 +52,7 @@ struct test_hooks_t {
   test_hook deny_epoll_pwait2{0};       ///< epoll_pwait2 gives ENOSYS
   test_hook io_faults{0};               ///< see io/calls.h: a fault in so many calls, by chance
   test_hook io_faults_left{-1};         ///< … so many of them, then none; -1: without end
+  test_hook close_error{0};             ///< close(2) gives this errno, and closes all the same
   test_hook deny_pidfd{0};              ///< pidfd_open gives ENOSYS
   test_hook resolver_delay_ms{0};       ///< getaddrinfo takes so long, and knows "slow.test"
   test_hook accept_emfile_count{0};     ///< so many accepts give EMFILE

@@ -68,6 +68,13 @@ struct state {
     o->about.get();
     if (o->c.lock().leave()) o->c.end(shutting());
   }
+  // As the first does that has something to say.
+  void finish_close() {
+    o->c.finish_close(shutting(), [this] {
+      check(o->answer.get() == 2, "nobody has shut it yet");
+      o->about.get();
+    });
+  }
   // True: it was the first.
   bool close() {
     if (!o->c.begin_close()) {
@@ -76,7 +83,7 @@ struct state {
     }
     o->wish.set(1);
     ++first;
-    o->c.finish_close(shutting());
+    finish_close();
     return true;
   }
   void close_and_destroy() {
@@ -139,7 +146,7 @@ void first_destroys(world& w) {
   w.thread("first", [=] {
     engine::get().block(state::somebody_sleeps, s, "the second");
     s->leave(false);
-    s->o->c.finish_close(s->shutting());
+    s->finish_close();
     s->o->~object();
   });
   w.finally([=] { check(s->shut == 1 && s->second == 1, "not closed"); });

@@ -17,12 +17,15 @@
 
 #include "io/file_object.h"
 #include "io/object.h"
+#include "os/test_hooks.h"
 #include "support/files.h"
 #include "support/fixture.h"
+#include "support/sockets.h"
 
 namespace {
 
 using weft::detail::io_object;
+using weft::rt::os::test_hooks;
 using weft::test::eventually;
 
 // What goes on inside, as the object sees it. Outlives it.
@@ -62,6 +65,7 @@ class Closing : public weft::test::over_procs {
     return std::make_unique<handle>(o);
   }
   void TearDown() override {
+    test_hooks.close_error.set(0);
     if (writer_ >= 0) ::close(writer_);
     over_procs::TearDown();
   }
@@ -224,6 +228,59 @@ TEST_P(Closing, FilesAndTheirPaths) {
       f.reset();
       readers.wait();
     }
+  });
+}
+
+// What close(2) says of make(), whose messages have about(it): said once, in either form, and it is closed all the same.
+template <class Make, class About>
+void expect_error_of_close(Make make, About about) {
+  const int before = weft::test::open_descriptors();
+  auto it = make();
+  test_hooks.close_error.set(EIO);
+  std::error_code ec;
+  it.close(ec);
+  EXPECT_EQ(ec, std::errc::io_error);
+  it.close(ec);
+  EXPECT_EQ(ec, std::errc::bad_file_descriptor) << "the second time it is closed: " << ec.message();
+  it = make();
+  const std::string text = "close" + about(it) + ": " + std::system_category().message(EIO);
+  try {
+    it.close();
+    ADD_FAILURE() << "it says nothing: " << text;
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(e.what(), text);
+    EXPECT_EQ(e.code(), std::errc::io_error);
+  }
+  test_hooks.close_error.set(EINTR);  // Linux has closed it
+  EXPECT_NO_THROW(make().close());
+  test_hooks.close_error.set(0);
+  EXPECT_EQ(weft::test::open_descriptors(), before);
+}
+
+TEST_P(Closing, SaysWhatTheSystemSays) {
+  namespace net = weft::net;
+  const weft::test::folder dir;
+  const auto number = [](auto& end) { return " |" + std::to_string(end.native_handle()); };
+  const auto at = [](auto& s) { return " tcp " + s.local_endpoint().to_string(); };
+  run([&] {
+    expect_error_of_close([] { return net::listen("127.0.0.1:0"); }, at);
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const net::endpoint there = l.local_endpoint();
+    expect_error_of_close([&] { return net::dial(there); },
+                          [&](auto& s) { return at(s) + "->" + there.to_string(); });
+    expect_error_of_close([] { return weft::io::pipe().r; }, number);
+    expect_error_of_close([] { return weft::io::pipe().w; }, number);
+    expect_error_of_close([&] { return weft::io::file::open(dir / "file", O_RDWR | O_CREAT); },
+                          [](auto& f) { return ' ' + f.path(); });
+    // … also where somebody else is the last one inside, and closes it.
+    seen_.go_on = true;
+    std::unique_ptr<handle> h = open();
+    weft::thread reads = blocked(*h, kReadSome);
+    test_hooks.close_error.set(EIO);
+    std::error_code ec;
+    h->close(ec);
+    EXPECT_EQ(ec, std::errc::io_error);
+    reads.join();
   });
 }
 
