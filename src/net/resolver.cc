@@ -10,7 +10,6 @@
 // cannot be bounded, and a request cannot be taken back).
 //
 // Go: net/lookup.go, net/hosts.go, net/cgo_unix.go
-#include <cctype>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -27,6 +26,7 @@
 
 #include "io/own_thread.h"
 #include "net/address.h"
+#include "net/hosts.h"
 #include "os/test_hooks.h"
 
 namespace weft::net::resolver {
@@ -135,49 +135,10 @@ std::error_code post(const std::shared_ptr<request>& r) {
   return {};
 }
 
-bool same_name(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(a[i])) !=
-        std::tolower(static_cast<unsigned char>(b[i]))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-std::string_view next_word(std::string_view* line) {
-  const auto begin = line->find_first_not_of(" \t\r\n");
-  if (begin == line->npos) {
-    *line = {};
-    return {};
-  }
-  const auto end = line->find_first_of(" \t\r\n", begin);
-  const std::string_view word = line->substr(begin, end == line->npos ? end : end - begin);
-  *line = end == line->npos ? std::string_view() : line->substr(end);
-  return word;
-}
-
 // Those that /etc/hosts has for the name.
 std::vector<endpoint> from_hosts(std::string_view host, std::uint16_t port) {
-  std::vector<endpoint> found;
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/hosts", "re"), std::fclose);
-  char buffer[1024];
-  while (file != nullptr && std::fgets(buffer, sizeof buffer, file.get()) != nullptr) {
-    std::string_view line = buffer;
-    line = line.substr(0, line.find('#'));
-    const std::string_view address = next_word(&line);
-    for (std::string_view name = next_word(&line); !name.empty(); name = next_word(&line)) {
-      endpoint e;
-      if (same_name(name, host) && numeric(address, port, &e)) {
-        found.push_back(e);
-        break;
-      }
-    }
-  }
-  return found;
+  return file != nullptr ? hosts_in(file.get(), host, port) : std::vector<endpoint>();
 }
 
 std::vector<endpoint> from_system(const host_port& parts, const context& ctx, std::error_code& ec) {
