@@ -20,6 +20,7 @@
 #include "os/test_hooks.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -262,6 +263,37 @@ TEST_P(NetFaults, TheResolverIsSlow) {
       all.emplace_back([] { EXPECT_EQ(net::resolver::lookup("slow.test:80").size(), 1u); });
     }
     for (auto& t : all) t.join();
+  });
+}
+
+// Whoever has asked may leave at any time; the answer that comes later is nobody's, and the next one gets his own.
+TEST_P(NetFaults, AsksTheResolverAndLeaves) {
+  constexpr auto kDelay = 2000ms;
+  test_hooks.resolver_delay_ms.set(kDelay.count());
+  run([&] {
+    const auto begun = test_clock::now();
+    const auto expect_cancelled = [](auto ask) {
+      auto [ctx, cancel] = weft::with_cancel(weft::context());
+      weft::thread asks([&, &ctx = ctx] {
+        try {
+          ask(ctx);
+          ADD_FAILURE() << "it goes on";
+        } catch (const std::system_error& e) {
+          EXPECT_EQ(e.code(), std::errc::operation_canceled);
+          EXPECT_NE(std::string(e.what()).find("slow.test:80: context canceled"), std::string::npos)
+              << e.what();
+        }
+      });
+      EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("select"); }));
+      cancel();
+      asks.join();
+    };
+    expect_cancelled([](const weft::context& ctx) { net::resolver::lookup("slow.test:80", ctx); });
+    expect_cancelled([](const weft::context& ctx) { net::dial("slow.test:80", ctx); });
+    expect_cancelled([](const weft::context& ctx) { net::dial_udp("slow.test:80", ctx); });
+    EXPECT_LT(test_clock::now() - begun, kDelay) << "somebody has waited for the answer";
+    test_hooks.resolver_delay_ms.set(1);
+    EXPECT_EQ(net::resolver::lookup("slow.test:81"), std::vector{endpoint("127.0.0.1:81")});
   });
 }
 
