@@ -386,15 +386,19 @@ TEST_P(Net, ReadsAndAcceptsTimeOut) {
   });
 }
 
+// What the kernel keeps for a connection in that direction, at most: it does not grow then.
+void limit_buffers(const net::tcp_conn& from, const net::tcp_conn& to) {
+  const int room = 1 << 16;
+  ASSERT_EQ(::setsockopt(from.native_handle(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  ASSERT_EQ(::setsockopt(to.native_handle(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+}
+
 // 222, 224
 TEST_P(Net, WritesTimeOut) {
   run([&] {
     auto [a, b] = connected();
-    // Buffers of a size that the kernel does not enlarge: what is to be sent never fits.
-    const int room = 1 << 16;
-    ASSERT_EQ(::setsockopt(a.native_handle(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
-    ASSERT_EQ(::setsockopt(b.native_handle(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
-    const std::string much(1 << 20, 'x');
+    limit_buffers(a, b);
+    const std::string much(1 << 20, 'x');  // never fits
     std::error_code ec;
     std::size_t sent = 0;
     a.set_write_deadline(clock::now() + 10ms);
@@ -416,18 +420,51 @@ TEST_P(Net, WritesTimeOut) {
   });
 }
 
+// call(ec) is ended by what go_on() does, and not by a deadline that was cleared before.
+template <class Object, class Call, class GoOn>
+void expect_no_timeout(Object& o, Call call, GoOn go_on) {
+  constexpr auto kSoon = 2ms;
+  o.set_deadline(clock::now() + kSoon);
+  o.set_deadline(clock::time_point::max());
+  auto ended = blocked_in(call);
+  weft::this_thread::sleep_for(2 * kSoon);  // sleep-ok: the time that must not matter
+  if (const auto early = ended.try_recv()) {
+    ADD_FAILURE() << "there was nothing to go on with: " << early->message();
+  } else {
+    go_on();
+    EXPECT_EQ(ended.recv(), std::error_code());
+  }
+}
+
 // 223
 TEST_P(Net, ADeadlineThatIsClearedNeverComes) {
   run([&] {
     auto [a, b] = connected();
+    limit_buffers(a, b);
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const net::endpoint there = l.local_endpoint();
+    const std::string much(1 << 20, 'x');  // more than the kernel keeps
+    std::string got(much.size(), '\0');
+    char buffer[10];
     for (int i = 0; i < 5; ++i) {
-      char buffer[10];
-      a.set_deadline(clock::now() + 2ms);
-      a.set_deadline(clock::time_point::max());
-      auto ended = blocked_in([&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); });
-      weft::this_thread::sleep_for(4ms);  // sleep-ok: the time that must not matter
-      b.write_all("x");
-      EXPECT_EQ(ended.recv(), std::error_code());
+      expect_no_timeout(
+          a, [&, &a = a](std::error_code& ec) { a.read_some(buffer, ec); },
+          [&b = b] { b.write_all("x"); });
+      net::tcp_conn c;
+      expect_no_timeout(
+          l, [&](std::error_code& ec) { EXPECT_TRUE(l.accept(ec)); },
+          [&] { c = net::dial(there); });
+      // Where it has timed out before there is no room left.
+      std::error_code ec;
+      a.set_write_deadline(clock::now() + 2ms);
+      const std::size_t before = a.write_all(much, ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      expect_no_timeout(
+          a, [&, &a = a](std::error_code& e) { a.write_all(much, e); },
+          [&, &b = b] {
+            b.read_full({got.data(), before});
+            b.read_full(got);
+          });
     }
   });
 }
@@ -493,6 +530,94 @@ TEST_P(Net, DeadlinesChangeUnderTraffic) {
     over = true;
     b.close();
     wg.wait();
+  });
+}
+
+// 226: deadlines that are moved away again and again, in one direction while the other is blocked.
+TEST_P(Net, DeadlinesThatMoveAwayNeverCome) {
+  run([&] {
+    auto [a, b] = connected();
+    limit_buffers(a, b);
+    limit_buffers(b, a);
+    // Until the other side goes; why it ends.
+    const auto goes_on = [](auto set_deadline, auto call) {
+      std::error_code ec;
+      while (!ec) {
+        set_deadline(clock::now() + 1h);
+        if (call(ec) == 0) break;
+      }
+      EXPECT_TRUE(!ec || ec == std::errc::connection_reset || ec == std::errc::broken_pipe)
+          << ec.message();
+    };
+    char in[1];
+    weft::thread reads([&, &b = b] {
+      goes_on([&b](auto t) { b.set_read_deadline(t); },
+              [&](std::error_code& ec) { return b.read_some(in, ec); });
+    });
+    // So much that it blocks most of the time.
+    const std::string much(1 << 17, 'x');
+    weft::thread writes([&, &b = b] {
+      goes_on([&b](auto t) { b.set_write_deadline(t); },
+              [&](std::error_code& ec) { return b.write_all(much, ec); });
+      std::error_code gone;
+      b.shutdown_write(gone);
+    });
+    std::string some(much.size() / 2, '\0');
+    std::error_code ec;
+    for (int i = 0; i < scaled(1000, 100) && !ec; ++i) {
+      a.write_all("x", ec);
+      if (!ec) a.read_full(some, ec);
+    }
+    EXPECT_EQ(ec, std::error_code());
+    a.close();
+    reads.join();
+    writes.join();
+  });
+}
+
+// 226: each is earlier than the one before, and several set them at once; so the timers are put in order all the time.
+TEST_P(Net, SteadilyEarlierDeadlines) {
+  constexpr int kGoroutines = 8;
+  constexpr std::size_t kConns = 10;
+  run([&] {
+    std::vector<weft::test::tcp_pair> conns(kConns);
+    for (auto& c : conns) c = connected();
+    const auto start = clock::now();
+    const int tries = scaled(100, 5);
+    weft::wait_group wg;
+    for (int i = 0; i < kGoroutines; ++i) {
+      wg.go([&, i] {
+        for (int j = tries; j > 0; --j) {
+          for (std::size_t k = 0; k < kConns; ++k) {
+            const auto earlier = i * j * static_cast<int>(k) * 1s;
+            conns[k].a.set_read_deadline(start + 2h + earlier);
+            conns[k].a.set_write_deadline(start + 1h + earlier);
+          }
+        }
+      });
+    }
+    // Meanwhile none of them comes.
+    for (auto& c : conns) {
+      char buffer[4];
+      c.a.write_all("ping");
+      EXPECT_EQ(c.b.read_full(buffer), 4u);
+      c.b.write_all("pong");
+      EXPECT_EQ(c.a.read_full(buffer), 4u);
+    }
+    wg.wait();
+    // The earliest of all do, for everybody.
+    std::vector<weft::chan<std::error_code>> ended;
+    for (auto& c : conns) {
+      ended.push_back(blocked_in([&c](std::error_code& ec) {
+        char buffer[1];
+        c.a.read_some(buffer, ec);
+      }));
+    }
+    for (std::size_t k = kConns; k-- > 0;) {
+      conns[k].a.set_read_deadline(clock::now() + std::chrono::milliseconds(k));
+    }
+    for (auto& e : ended) EXPECT_EQ(*e.recv(), std::errc::timed_out);
+    for (auto& c : conns) EXPECT_EQ(c.a.write_some("x"), 1u);  // whose deadline is far away
   });
 }
 
