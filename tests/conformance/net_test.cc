@@ -27,6 +27,7 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/seed.h"
 #include "support/sockets.h"
 
 namespace {
@@ -775,6 +776,51 @@ TEST_P(Net, DiallingIsCancelledAndTimesOut) {
     cancel();
     EXPECT_EQ(*ended.recv(), std::errc::operation_canceled);
     EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// 231: cancelled at any moment: there is a connection that works, or there is none, and nothing is left of it.
+TEST_P(Net, CancellingRacesWithDialling) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const full_listener full;
+    const auto is_quiet = [before = weft::test::open_descriptors()] {
+      return weft::test::open_descriptors() == before;
+    };
+    weft::thread serves([&] {
+      std::error_code ec;
+      for (;;) {
+        net::tcp_conn c = l.accept(ec);
+        if (ec == weft::errc::closed) break;
+        c.write_all("!", ec);  // somebody may have lost interest
+      }
+    });
+    const std::string port = std::to_string(l.local_endpoint().port());
+    const std::string addresses[] = {"127.0.0.1:" + port, ":" + port, full.address};
+    weft::test::random_source random(static_cast<std::uint64_t>(procs()));
+    for (weft::test::budget b(600); b.next();) {
+      const std::string& address = addresses[random.below(3)];
+      auto [ctx, cancel] = weft::with_cancel(weft::context());
+      weft::thread cancels([n = random.below(40), &cancel = cancel] {
+        for (int i = 0; i < n; ++i) weft::test::give_way();
+        cancel();
+      });
+      for (int i = random.below(10); i > 0; --i) weft::gosched();
+      std::error_code ec;
+      net::tcp_conn c = net::dial(address, ctx, ec);
+      EXPECT_EQ(bool(c), !ec);
+      if (ec) {
+        EXPECT_EQ(ec, std::errc::operation_canceled) << ec.message();
+      } else {
+        EXPECT_NE(address, full.address);
+        char buffer[2];
+        EXPECT_EQ(c.read_some(buffer), 1u);
+      }
+      cancels.join();
+    }
+    EXPECT_TRUE(eventually(is_quiet)) << "a descriptor is left";
+    l.close();
+    serves.join();
   });
 }
 
