@@ -22,6 +22,7 @@
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT
+using weft::clock;
 using weft::net::endpoint;
 namespace net = weft::net;
 
@@ -95,6 +96,38 @@ TEST_P(NetKinds, Udp) {
     b.write_all("you");
     EXPECT_EQ(c.read_some(buffer), 3u);
     EXPECT_EQ(c.remote_endpoint(), to_b);
+  });
+}
+
+// 222: also where a message never has to wait; and what has failed has not been sent.
+TEST_P(NetKinds, UdpMessagesAndTheirDeadline) {
+  run([&] {
+    net::udp_conn a = net::listen_udp("127.0.0.1:0");
+    net::udp_conn b = net::listen_udp("127.0.0.1:0");
+    const endpoint there = b.local_endpoint();
+    std::error_code ec;
+    for (const auto d : {-1h, 0h}) {
+      for (int again = 0; again < 3; ++again) {
+        a.set_write_deadline(clock::now() + d);
+        EXPECT_EQ(a.send_to("late", there, ec), 0u);
+        EXPECT_EQ(ec, std::errc::timed_out);
+        EXPECT_EQ(a.send_to("late", there, ec), 0u) << "it stays";
+        EXPECT_EQ(ec, std::errc::timed_out);
+      }
+    }
+    a.set_write_deadline(clock::now() + 1h);
+    EXPECT_EQ(a.send_to("in time", there), 7u);
+    char buffer[10];
+    endpoint from;
+    EXPECT_EQ(b.recv_from(buffer, from), 7u) << "the first that has arrived";
+    const auto soon = clock::now() + 5ms;
+    a.set_write_deadline(soon);
+    do {
+      a.send_to("x", there, ec);
+      weft::gosched();
+    } while (!ec && clock::now() < soon + 10s * weft::test::slowness());
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_GE(clock::now(), soon);
   });
 }
 
@@ -240,6 +273,52 @@ TEST_P(NetKinds, ConnectsWhileOthersLook) {
     }
     over = true;
     looks.join();
+  });
+}
+
+// Closed twice, in either form: the second time it says so, and what it was.
+template <class T>
+void expect_closed_once(T it, const std::string& what) {
+  std::error_code ec;
+  it.close(ec);
+  EXPECT_EQ(ec, std::error_code()) << what;
+  EXPECT_EQ(it.native_handle(), -1);
+  it.close(ec);
+  EXPECT_EQ(ec, weft::errc::closed) << what;
+  EXPECT_EQ(ec.message(), "use of closed network connection");
+  try {
+    it.close();
+    ADD_FAILURE() << what << " can be closed again";
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(std::string(e.what()), "close " + what + ": use of closed network connection");
+    EXPECT_EQ(e.code(), weft::errc::closed);
+  }
+  EXPECT_TRUE(it) << "it is still something";
+}
+
+// 228
+TEST_P(NetKinds, TheSecondCloseIsAnError) {
+  run([&] {
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::string at = l.local_endpoint().to_string();
+    net::tcp_conn c = net::dial(at);
+    const std::string from = c.local_endpoint().to_string();
+    expect_closed_once(std::move(c), "tcp " + from + "->" + at);
+    expect_closed_once(l.accept(), "tcp " + at + "->" + from);
+    expect_closed_once(std::move(l), "tcp " + at);
+    net::udp_conn u = net::listen_udp("127.0.0.1:0");
+    const std::string here = u.local_endpoint().to_string();
+    expect_closed_once(std::move(u), "udp " + here);
+    const std::string path = scratch("twice");
+    net::unix_listener ul = net::listen_unix(path);
+    expect_closed_once(net::dial_unix(path), "unix ->" + path);
+    expect_closed_once(ul.accept(), "unix " + path + "->");  // that side has no name
+    expect_closed_once(std::move(ul), "unix " + path);
+    EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the path is left";
+    expect_closed_once(net::listen_unix_datagram("@" + path), "unixgram @" + path);
+    std::error_code ec;
+    net::unix_conn().close(ec);  // nothing was ever opened
+    EXPECT_EQ(ec, weft::errc::closed);
   });
 }
 
