@@ -1,5 +1,6 @@
 // Addresses, UDP, Unix sockets, names.
 #include <atomic>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/socket.h>
@@ -319,6 +320,87 @@ TEST_P(NetKinds, TheSecondCloseIsAnError) {
     std::error_code ec;
     net::unix_conn().close(ec);  // nothing was ever opened
     EXPECT_EQ(ec, weft::errc::closed);
+  });
+}
+
+bool would_block(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
+
+// A socket as another library makes it: its calls block.
+int blocking_socket(int type, const endpoint& at) {
+  const int fd = ::socket(at.family(), type | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::bind(fd, at.data(), static_cast<socklen_t>(at.size())), 0);
+  EXPECT_TRUE(would_block(fd));
+  return fd;
+}
+
+TEST_P(NetKinds, AdoptsUnixListeners) {
+  run([&] {
+    const int before = weft::test::open_descriptors();
+    const std::string path = scratch("adopted");
+    const int fd = blocking_socket(SOCK_STREAM, endpoint::unix_path(path));
+    ASSERT_EQ(::listen(fd, 5), 0);
+    std::error_code ec;
+    net::tcp_listener::adopt(fd, ec);
+    EXPECT_EQ(ec, weft::errc::mismatch);  // and it stays ours
+    net::unix_listener l = net::unix_listener::adopt(fd);
+    ASSERT_FALSE(would_block(fd));
+    EXPECT_EQ(l.native_handle(), fd);
+    EXPECT_EQ(l.local_endpoint().address(), path);
+    l.set_deadline(clock::now() + 1ms);
+    l.accept(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    l.set_deadline(clock::time_point::max());
+    net::unix_conn c;
+    weft::thread accepts([&] { c = l.accept(); });
+    weft::gosched();
+    net::unix_conn d = net::dial_unix(path);
+    accepts.join();
+    d.write_all("hello");
+    char five[5];
+    EXPECT_EQ(c.read_full(five), 5u);
+    l.close();
+    c.close();
+    d.close();
+    EXPECT_EQ(weft::test::open_descriptors(), before) << "it was ours to close";
+    EXPECT_EQ(::unlink(path.c_str()), 0) << "the path is whose it was";
+  });
+}
+
+// Messages, of either family.
+template <class Datagrams>
+void expect_adopted(const endpoint& at, const endpoint& other) {
+  const int before = weft::test::open_descriptors();
+  const int fd = blocking_socket(SOCK_DGRAM, at);
+  Datagrams a = Datagrams::adopt(fd);
+  ASSERT_FALSE(would_block(fd));
+  Datagrams b = Datagrams::adopt(blocking_socket(SOCK_DGRAM, other));
+  std::error_code ec;
+  char buffer[10];
+  endpoint from;
+  a.set_read_deadline(clock::now() + 1ms);
+  a.recv_from(buffer, from, ec);
+  EXPECT_EQ(ec, std::errc::timed_out);
+  a.set_read_deadline(clock::time_point::max());
+  weft::thread receives([&] { EXPECT_EQ(a.recv_from(buffer, from), 5u); });
+  weft::gosched();
+  EXPECT_EQ(b.send_to("hello", a.local_endpoint()), 5u);
+  receives.join();
+  EXPECT_EQ(from, b.local_endpoint());
+  const int stream = ::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Datagrams::adopt(stream, ec);
+  EXPECT_EQ(ec, weft::errc::mismatch);
+  ::close(stream);
+  a.close();
+  b.close();
+  EXPECT_EQ(weft::test::open_descriptors(), before) << "it was ours to close";
+}
+
+TEST_P(NetKinds, AdoptsDatagrams) {
+  run([&] {
+    const endpoint any("127.0.0.1:0");
+    expect_adopted<net::udp_conn>(any, any);
+    expect_adopted<net::unix_datagram>(endpoint::unix_path("@" + scratch("one")),
+                                       endpoint::unix_path("@" + scratch("other")));
   });
 }
 

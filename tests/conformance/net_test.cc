@@ -985,23 +985,73 @@ TEST_P(Net, DefaultsOfAConnection) {
   });
 }
 
+bool would_block(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
+
+// A socket as another library makes it: its calls block. Bound to a port of this machine.
+int blocking_socket() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const net::endpoint any("127.0.0.1:0");
+  EXPECT_EQ(::bind(fd, any.data(), static_cast<socklen_t>(any.size())), 0);
+  return fd;
+}
+
 TEST_P(Net, AdoptsDescriptors) {
   run([&] {
-    auto [a, b] = connected();
-    const int blocking =
-        ::dup(b.native_handle());  // of the same socket: as a library would give it
-    net::tcp_conn c = net::tcp_conn::adopt(blocking);
-    EXPECT_EQ(c.remote_endpoint(), a.local_endpoint());
-    a.write_all("x");
-    char buffer[4];
-    EXPECT_EQ(c.read_some(buffer), 1u);
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const net::endpoint there = l.local_endpoint();
+    const int fd = blocking_socket();
+    ASSERT_EQ(::connect(fd, there.data(), static_cast<socklen_t>(there.size())), 0);
+    net::tcp_conn a = l.accept();
+    ASSERT_TRUE(would_block(fd));
+    net::tcp_conn c = net::tcp_conn::adopt(fd);
+    ASSERT_FALSE(would_block(fd));
+    EXPECT_EQ(c.native_handle(), fd);
+    EXPECT_EQ(c.remote_endpoint(), there);
+    EXPECT_EQ(c.local_endpoint(), a.remote_endpoint());
     std::error_code ec;
-    net::udp_conn::adopt(blocking, ec);
+    char buffer[4];
+    c.set_read_deadline(clock::now() + 1ms);
+    c.read_some(buffer, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    c.set_read_deadline(clock::time_point::max());
+    auto ended = blocked_in([&](std::error_code& e) { EXPECT_EQ(c.read_some(buffer, e), 1u); });
+    a.write_all("x");
+    EXPECT_EQ(ended.recv(), std::error_code());
+    net::udp_conn::adopt(fd, ec);
     EXPECT_EQ(ec, weft::errc::mismatch);
     net::tcp_conn::adopt(-1, ec);
     EXPECT_EQ(ec, std::errc::bad_file_descriptor);
     net::tcp_conn::adopt(0, ec);  // not a socket
     EXPECT_TRUE(ec);
+    c.close();
+    EXPECT_EQ(a.read_some(buffer), 0u) << "it was ours to close";
+  });
+}
+
+TEST_P(Net, AdoptsListeners) {
+  run([&] {
+    const int before = weft::test::open_descriptors();
+    const int fd = blocking_socket();
+    ASSERT_EQ(::listen(fd, 5), 0);
+    ASSERT_TRUE(would_block(fd));
+    net::tcp_listener l = net::tcp_listener::adopt(fd);
+    ASSERT_FALSE(would_block(fd));
+    std::error_code ec;
+    l.set_deadline(clock::now() + 1ms);
+    l.accept(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    l.set_deadline(clock::time_point::max());
+    net::tcp_conn c;
+    auto ended = blocked_in([&](std::error_code& e) { c = l.accept(e); });
+    net::tcp_conn d = net::dial(l.local_endpoint());
+    EXPECT_EQ(ended.recv(), std::error_code());
+    EXPECT_EQ(c.remote_endpoint(), d.local_endpoint());
+    l.close();
+    c.close();
+    d.close();
+    EXPECT_EQ(weft::test::open_descriptors(), before) << "it was ours to close";
+    net::tcp_listener::adopt(-1, ec);
+    EXPECT_EQ(ec, std::errc::bad_file_descriptor);
   });
 }
 
