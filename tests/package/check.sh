@@ -39,6 +39,11 @@ case $way in
     # Programs use weft in the initialisers of their statics, and pay for what they do not use: the library has none of its own.
     early=$(objdump -h "$work"/prefix/lib*/libweft.a | awk '/file format/ {object = $1} $2 ~ /^\.(init_array|ctors)/ {print object}')
     [ -z "$early" ] || fail "runs code before main():"$'\n'"$early"
+    # Calls of others must end in libc, and not in the library: it defines none of libc's symbols, weak ones neither.
+    libc=$(nm -D --defined-only "$("$cxx" -print-file-name=libc.so.6)" | awk '{sub(/@.*/, "", $3); print $3}' | sort -u)
+    [[ $libc == *nanosleep* ]] || fail "cannot tell what libc defines"
+    both=$(nm -g --defined-only "$work"/prefix/lib*/libweft.a | awk 'NF == 3 {print $3}' | sort -u | comm -12 - <(echo "$libc"))
+    [ -z "$both" ] || fail "defines what is libc's:"$'\n'"$both"
     # A machine without liburing is told so, and not by the linker.
     if grep -q '^WEFT_FOUND_LIBURING:INTERNAL=1' "$build/CMakeCache.txt"; then
       said=$(cmake -S "$here/consumer" -B "$work/without" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
