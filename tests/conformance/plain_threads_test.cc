@@ -24,12 +24,14 @@
 #include <weft/wait_group.h>
 
 #include "support/child_suite.h"
+#include "support/resident.h"
 #include "support/tasks.h"
 #include "support/thread_state.h"
 
 namespace {
 
 using weft::test::eventually;
+using weft::test::resident_kib;
 using weft::test::scaled;
 using weft::test::task_count;
 
@@ -73,10 +75,14 @@ TEST_P(PlainThreads, ThousandsInSequence) {
   run([] { weft::gosched(); });
   const int files = open_files(), tasks = task_count();
   std::atomic<int> done{0};
+  long early = 0;
   for (int i = 0; i < n; ++i) {
     std::thread([&done, i] { use_weft(i, done); }).join();
+    if (i == n / 10) early = resident_kib();
   }
   EXPECT_TRUE(eventually([&] { return done == n; })) << done;
+  constexpr long kMost = weft::test::kMemoryIsOurs ? 512 : 1024 * 1024;
+  EXPECT_LT(resident_kib() - early, kMost) << "KiB; a record of every seventh would be more";
   EXPECT_LT(open_files(), files + 20)
       << "the runtime may have opened some, to watch memory and limits";
   EXPECT_TRUE(eventually([&] { return task_count() <= tasks + procs() + 4; })) << task_count();

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
@@ -15,8 +13,11 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/resident.h"
 
 namespace {
+
+using weft::test::resident_kib;
 
 class Scale : public weft::test::over_procs {};
 
@@ -29,13 +30,6 @@ int size(const char* variable, int usual, int most_under_tsan) {
 }
 int live_size() { return size("WEFT_SCALE_LIVE", 100'000, 2'000); }
 int sequence_size() { return size("WEFT_SCALE_SEQUENCE", 1'000'000, 50'000); }
-
-long resident_kib() {
-  std::ifstream in("/proc/self/statm");
-  long total = 0, resident = 0;
-  in >> total >> resident;
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 // Created, run, parked, woken and ended.
 TEST_P(Scale, ManyAlive) {
@@ -65,9 +59,8 @@ TEST_P(Scale, ManyAlive) {
   });
 }
 
-// A sanitizer's own records grow with every goroutine that there ever was.
 void expect_no_growth(long kib) {
-  constexpr long kMost = WEFT_TEST_TSAN || WEFT_TEST_ASAN ? 1024 * 1024 : 8 * 1024;
+  constexpr long kMost = weft::test::kMemoryIsOurs ? 8 * 1024 : 1024 * 1024;
   EXPECT_LT(kib, kMost) << "KiB more at the end than after a tenth";
 }
 
