@@ -50,6 +50,7 @@ struct procs_state {
   bool updating WEFT_GUARDED_BY(lock) = false;    // a helper is on its way
   std::int32_t wanted WEFT_GUARDED_BY(lock) = 0;  // what it is to set
   bool opened WEFT_GUARDED_BY(lock) = false;      // quota is
+  const char* tree WEFT_GUARDED_BY(lock) = "";
   cgroup::cpu_quota quota WEFT_GUARDED_BY(lock);
 
   once_a_second pace;  // sysmon only
@@ -96,7 +97,7 @@ std::int32_t parse_procs(const char* text) {
 // are no limits, or they cannot be opened, whoever asks again looks again.
 void look_for_limits_locked() WEFT_REQUIRES(procs.lock) {
   if (!procs.opened && debug_vars.containermaxprocs != 0) {
-    procs.opened = procs.quota.open(scratch);
+    procs.opened = procs.quota.open(scratch, procs.tree);
   }
 }
 
@@ -217,6 +218,13 @@ void follow_default_procs() {
     const locked_section held;
     procs.updating = false;  // the next round will try again
   }
+}
+
+void look_for_limits_in(const char* tree) {
+  const locked_section held;
+  procs.quota.close();
+  procs.opened = false;
+  procs.tree = tree == nullptr ? "" : tree;
 }
 
 }  // namespace weft::rt

@@ -31,6 +31,9 @@ void follow_default_procs();
 // The part that looks. True: the default is *n, and differs from the present number.
 bool default_procs_changed(std::int32_t* n);
 
+// For tests, before the runtime starts: a tree of files instead of the machine's. Null: the machine's own again.
+void look_for_limits_in(const char* tree);
+
 // True once a second at most, by the caller's clock.
 class once_a_second {
  public:

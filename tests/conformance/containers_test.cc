@@ -1,6 +1,7 @@
 // The default of gomaxprocs: affinity, limits of cgroups, WEFTMAXPROCS, WEFTDEBUG. [CG-1] to [CG-8], [MP-1] to [MP-3]
 //
-// Limits are set on real groups, which takes a machine that lets us make some. Eight processors are
+// Limits are set on real groups, which takes a machine that lets us make some (unit/sched/max_procs_trees_process_test.cc
+// has files in their place). Eight processors are
 // pretended, for with two there is nothing that a limit could change. The default is looked at when
 // the runtime starts, so each case is a process of its own.
 #include <cstdio>
