@@ -2,6 +2,7 @@
 // started it and whichever P is busy. [T-4] to [T-11]
 #include "sched/timers.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
@@ -270,29 +271,53 @@ TEST_P(Timers, SurviveThatTheirPGoes) {
   });
 }
 
+// Nanoseconds for one of n timers to be started and cancelled beside the others, and for one that comes and goes beside all.
+struct timer_costs {
+  double each, beside;
+};
+timer_costs best(const timer_costs& a, const timer_costs& b) {
+  return {std::min(a.each, b.each), std::min(a.beside, b.beside)};
+}
+timer_costs costs_with(int n) {
+  auto many = std::make_unique<alarm[]>(static_cast<std::size_t>(n));
+  weft::test::random_source random(1);
+  const std::int64_t now = nanotime();
+  for (int i = 0; i < n; ++i) {
+    many[i].when = now + kHour + random.below(1 << 30) * 1000LL;
+    timer_start(many[i]);
+  }
+  const std::int64_t t0 = nanotime();
+  alarm a;
+  const int pairs = weft::test::scaled(100'000, 5'000);
+  for (int i = 0; i < pairs; ++i) {
+    a.when = t0 + kHour;
+    timer_start(a);
+    EXPECT_TRUE(timer_cancel(a));
+  }
+  const std::int64_t t1 = nanotime();
+  a.start_in(kMs);
+  EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
+  EXPECT_FALSE(timer_cancel(a));
+  const std::int64_t t2 = nanotime();
+  for (int i = 0; i < n; ++i) EXPECT_TRUE(timer_cancel(many[i]));
+  EXPECT_EQ(pending(), 0u);
+  return {static_cast<double>(t0 - now + nanotime() - t2) / n,
+          static_cast<double>(t1 - t0) / pairs};
+}
+
+// A million timers are not much dearer apiece than ten thousand: the caches may make a difference, and the rest is the same.
+// If any of it looked at the others, they would be a hundred times as dear. The best of three, as the machine only ever
+// adds to them.
 TEST_P(Timers, AMillionPending) {
   run([] {
     const int n = weft::test::scaled(1'000'000, 20'000);
-    auto many = std::make_unique<alarm[]>(static_cast<std::size_t>(n));
-    weft::test::random_source random(1);
-    const std::int64_t now = nanotime();
-    for (int i = 0; i < n; ++i) {
-      many[i].when = now + kHour + random.below(1 << 30) * 1000LL;
-      timer_start(many[i]);
+    timer_costs few = costs_with(n / 100), many = costs_with(n);
+    for (int i = 0; i < 2; ++i) {
+      few = best(few, costs_with(n / 100));
+      many = best(many, costs_with(n));
     }
-    const std::int64_t t0 = nanotime();
-    alarm a;
-    for (int i = 0; i < 100'000; ++i) {
-      a.when = t0 + kHour;
-      timer_start(a);
-      ASSERT_TRUE(timer_cancel(a));
-    }
-    RecordProperty("ns_per_start_and_cancel", static_cast<int>((nanotime() - t0) / 100'000));
-    a.start_in(kMs);
-    EXPECT_TRUE(eventually([&a] { return a.fired == 1; }));
-    EXPECT_FALSE(timer_cancel(a));
-    for (int i = 0; i < n; ++i) ASSERT_TRUE(timer_cancel(many[i]));
-    EXPECT_EQ(pending(), 0u);
+    EXPECT_LE(many.each, 10 * few.each);
+    EXPECT_LE(many.beside, 10 * few.beside);
   });
 }
 
