@@ -1,8 +1,10 @@
 // Channels in the thick of it: many senders and receivers, plain and selecting, goroutines and threads,
 // channels that are closed under them. Every value that was sent is received exactly once.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -20,27 +22,66 @@ namespace {
 using weft::chan;
 using weft::test::random_source;
 
-// What was sent and what was received: the sums of all values and of their squares, and the counts.
-struct books {
-  std::atomic<std::uint64_t> count{0}, sum{0}, squares{0};
-  void enter(std::uint64_t v) {
-    count.fetch_add(1, std::memory_order_relaxed);
-    sum.fetch_add(v, std::memory_order_relaxed);
-    squares.fetch_add(v * v, std::memory_order_relaxed);
+// Values, each of which is sent at most once, and what became of each: how often it was sent, and received. Counts per value,
+// since sums may agree although one came twice and another not at all.
+class books {
+ public:
+  books() : pages_(kPages) {}
+  books(const books&) = delete;
+  books& operator=(const books&) = delete;
+  ~books() {
+    for (auto& p : pages_) delete p.load();
   }
-  bool operator==(const books& o) const {
-    return count == o.count && sum == o.sum && squares == o.squares;
+
+  std::uint64_t fresh() {
+    const std::uint64_t v = next_.fetch_add(1, std::memory_order_relaxed);
+    if (v / kPerPage >= kPages) std::abort();
+    std::atomic<page*>& place = pages_[v / kPerPage];
+    if (place.load(std::memory_order_acquire) == nullptr) {
+      auto made = std::make_unique<page>();
+      page* none = nullptr;
+      if (place.compare_exchange_strong(none, made.get())) made.release();
+    }
+    return v;
   }
+  void sent(std::uint64_t v) { entry(v).fetch_add(1, std::memory_order_relaxed); }
+  void received(std::uint64_t v) { entry(v).fetch_add(kReceived, std::memory_order_relaxed); }
+
+  // Nobody is at it any more. What was sent was received, once; what was not sent was not. How many were sent.
+  long balance() {
+    long both = 0, wrong = 0;
+    for (std::uint64_t v = 0; v < next_; ++v) {
+      const int times = entry(v);
+      both += times == 1 + kReceived ? 1 : 0;
+      if (times != 0 && times != 1 + kReceived && ++wrong <= 5) {
+        ADD_FAILURE() << v << " was sent " << times % kReceived << " times, and received "
+                      << times / kReceived << " times";
+      }
+    }
+    EXPECT_EQ(wrong, 0) << "of " << next_;
+    return both;
+  }
+
+ private:
+  static constexpr std::uint64_t kPerPage = 1 << 18, kPages = 1 << 12;
+  static constexpr std::uint8_t kReceived = 16;
+  using page = std::array<std::atomic<std::uint8_t>, kPerPage>;
+
+  std::atomic<std::uint8_t>& entry(std::uint64_t v) {
+    return (*pages_[v / kPerPage].load(std::memory_order_acquire))[v % kPerPage];
+  }
+
+  std::vector<std::atomic<page*>> pages_;
+  std::atomic<std::uint64_t> next_{0};
 };
 
 class ChanStorm : public weft::test::storm {
  protected:
-  std::uint64_t fresh() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t fresh() { return books_.fresh(); }
+  void sent(std::uint64_t v) { books_.sent(v); }
+  void received(std::uint64_t v) { books_.received(v); }
 
-  books sent_, received_;
-
- private:
-  std::atomic<std::uint64_t> next_{1};
+  books books_;
 };
 
 // Many to many over one channel; goroutines and plain threads on both sides.
@@ -54,13 +95,13 @@ TEST_P(ChanStorm, ManyToMany) {
       for (int i = 0; i < weft::test::scaled(4000, 100); ++i) {
         const std::uint64_t v = fresh();
         c.send(v);
-        sent_.enter(v);
+        sent(v);
         if (random.one_in(50)) weft::gosched();
       }
       senders.done();
     };
     const auto receive_all = [&] {
-      for (const std::uint64_t v : c) received_.enter(v);
+      for (const std::uint64_t v : c) received(v);
     };
     senders.add(6);
     for (std::uint64_t t = 0; t < 2; ++t) {
@@ -78,8 +119,7 @@ TEST_P(ChanStorm, ManyToMany) {
       receivers.wait();
     });
     for (auto& t : threads) t.join();
-    EXPECT_EQ(sent_.count, received_.count);
-    EXPECT_TRUE(sent_ == received_);
+    EXPECT_GT(books_.balance(), 0);
   }
 }
 
@@ -101,7 +141,7 @@ TEST_P(ChanStorm, ClosedAtAnyMoment) {
               } else {
                 c.send(v);
               }
-              sent_.enter(v);
+              sent(v);
             }
           } catch (const weft::closed_channel&) {
           }
@@ -116,7 +156,7 @@ TEST_P(ChanStorm, ClosedAtAnyMoment) {
               v = c.recv();
             }
             open = v.has_value();
-            if (open) received_.enter(*v);
+            if (open) received(*v);
           }
         });
       }
@@ -130,7 +170,7 @@ TEST_P(ChanStorm, ClosedAtAnyMoment) {
     }
     EXPECT_GT(rounds, 0);
   });
-  EXPECT_TRUE(sent_ == received_) << sent_.count << " sent, " << received_.count << " received";
+  EXPECT_GT(books_.balance(), 0);
 }
 
 // A net of channels; everybody selects over random ones, in both directions, with limits now and then.
@@ -143,8 +183,11 @@ class SelectStorm : public ChanStorm {
       return net[static_cast<std::size_t>(random.below(kChannels))];
     };
     const std::uint64_t v = fresh();
-    const auto sent = [this, v] { sent_.enter(v); };
-    const auto got = [this](std::optional<std::uint64_t> w) { received_.enter(*w); };
+    const auto sent = [this, v] { this->sent(v); };
+    // Of a channel that is closed there is nothing.
+    const auto got = [this](std::optional<std::uint64_t> w) {
+      if (w) received(*w);
+    };
     switch (random.below(5)) {
       case 0: weft::select(weft::send(pick(), v, sent), weft::recv(pick(), got)); break;
       case 1:
@@ -168,7 +211,7 @@ class SelectStorm : public ChanStorm {
 
   void drain(std::vector<chan<std::uint64_t>>& net) {
     for (auto& c : net) {
-      while (const auto r = c.try_recv()) received_.enter(*r);
+      while (const auto r = c.try_recv()) received(*r);
     }
   }
 };
@@ -200,9 +243,8 @@ TEST_P(SelectStorm, Net) {
       while (!over || busy != 0) {
         for (auto& c : net) {
           const std::uint64_t v = fresh();
-          weft::select(
-              weft::recv(c, [this](std::optional<std::uint64_t> w) { received_.enter(*w); }),
-              weft::send(c, v, [this, v] { sent_.enter(v); }), weft::otherwise());
+          weft::select(weft::recv(c, [this](std::optional<std::uint64_t> w) { received(*w); }),
+                       weft::send(c, v, [this, v] { sent(v); }), weft::otherwise());
         }
         weft::gosched();
       }
@@ -214,8 +256,39 @@ TEST_P(SelectStorm, Net) {
   });
   for (auto& t : threads) t.join();
   drain(net);
-  EXPECT_TRUE(sent_ == received_) << sent_.count << " sent, " << received_.count << " received";
-  EXPECT_GT(sent_.count, 0u);
+  EXPECT_GT(books_.balance(), 0);
+}
+
+// The same while the channels are closed, one after the other: what a select had sent by then is received, and one that
+// throws has done nothing. Whoever waits without a limit is let out by the last of them.
+TEST_P(SelectStorm, NetThatIsClosed) {
+  run([this] {
+    random_source closer(7);
+    for (std::uint64_t round = 0; blowing(); ++round) {
+      std::vector<chan<std::uint64_t>> net;
+      for (int i = 0; i < kChannels; ++i) net.emplace_back(static_cast<std::size_t>(i % 3));
+      const auto selects = [&](std::uint64_t number) {
+        random_source random(number);
+        for (int k = 0; k < 30; ++k) {
+          try {
+            one(random, net);
+          } catch (const weft::closed_channel&) {
+          }
+        }
+      };
+      std::thread plain(selects, 8 * round);
+      weft::wait_group wg;
+      for (std::uint64_t g = 1; g < 8; ++g) wg.go([&selects, g, round] { selects(8 * round + g); });
+      for (auto& c : net) {
+        for (int k = closer.below(20); k > 0; --k) weft::gosched();
+        c.close();
+      }
+      wg.wait();
+      plain.join();
+      drain(net);
+    }
+  });
+  EXPECT_GT(books_.balance(), 0);
 }
 
 // Handles come and go while others use the channel; what is left in it is destroyed once.
