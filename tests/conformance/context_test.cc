@@ -333,6 +333,29 @@ TEST_P(Context, AfterFunc) {
   });
 }
 
+// Go: TestAfterFuncCalledAsynchronously. Whoever cancels does not wait for f, however long that takes.
+TEST_P(Context, AfterFuncIsCalledAsynchronously) {
+  run([] {
+    auto [c, cancel] = with_cancel(context::background());
+    weft::chan<int> called, go_on;
+    weft::wait_group ended;
+    ended.add(2);
+    for (int i = 0; i < 2; ++i) {
+      weft::after_func(c, [called, go_on, &ended] {
+        called.send(1);  // blocks: nobody receives before cancel() has returned
+        go_on.recv();
+        ended.done();
+      });
+    }
+    cancel();
+    EXPECT_EQ(called.recv(), 1);
+    EXPECT_EQ(called.recv(), 1) << "nor does the one wait for the other";
+    EXPECT_FALSE(ended.wait_for(1ms));
+    go_on.close();
+    ended.wait();
+  });
+}
+
 // Exactly one of stop and the callback.
 TEST_P(Context, StopAgainstCancel) {
   run([] {

@@ -52,6 +52,25 @@ WEFT_CHILD(main_returns_after_go_only) {
   return 3;
 }
 
+void sleep_for_ever() {
+  weft::this_thread::sleep_for(std::chrono::hours::max());  // sleep-ok: the subject
+  std::fputs("woke", stderr);
+}
+
+// Row 168: sleeps that never end keep nobody from leaving.
+WEFT_CHILD(main_returns_beside_endless_sleeps) {
+  WITNESS(early);
+  weft::run([] {
+    start_counting();
+    for (int i = 0; i < 3; ++i) weft::go(sleep_for_ever);
+    weft::gosched();
+  });
+  weft::go(sleep_for_ever);
+  std::thread(sleep_for_ever).detach();
+  WITNESS(late);
+  return 3;
+}
+
 WEFT_CHILD(exit_in_goroutine) {
   WITNESS(early);
   return weft::run([] {
@@ -324,6 +343,9 @@ TEST_P(Exit, MainReturns) {
 }
 TEST_P(Exit, MainReturnsAfterGoOnly) {
   expect("main_returns_after_go_only", 3, "late: frozen\nearly: frozen\n");
+}
+TEST_P(Exit, MainReturnsBesideEndlessSleeps) {
+  expect("main_returns_beside_endless_sleeps", 3, "late: frozen\nearly: frozen\n");
 }
 TEST_P(Exit, InAGoroutine) { expect("exit_in_goroutine", 4, "meanwhile: frozen\nearly: frozen\n"); }
 TEST_P(Exit, InAnotherGoroutine) {

@@ -166,6 +166,38 @@ TEST_P(Ticker, UnderStoppedWorlds) {
   });
 }
 
+// 160, the concurrent half: ten receivers share one ticker of 1 ns. Every one of them gets its ticks, though each tick is
+// for one of them only, and none is from before the one that the same receiver had last.
+TEST_P(Ticker, ManyReceiversUnderStoppedWorlds) {
+  run([] {
+    constexpr int kReceivers = 10;
+    weft::ticker k(1ns);
+    std::atomic<bool> over{false};
+    std::atomic<int> served{0};
+    weft::wait_group wg;
+    for (int i = 0; i < kReceivers; ++i) {
+      wg.go([&over, &served, c = k.c()] {
+        clock::time_point last = clock::time_point::min();
+        for (int n = 0; !over || n < 20; ++n) {
+          const auto t = c.recv();
+          ASSERT_TRUE(t.has_value());
+          EXPECT_GT(*t, last);
+          last = *t;
+          if (n == 0) ++served;
+        }
+      });
+    }
+    for (weft::test::budget b(50); b.next() || served != kReceivers;) {
+      weft::runtime::stop_the_world([] {});
+      weft::gosched();
+    }
+    over = true;
+    wg.wait();
+    k.stop();
+    EXPECT_FALSE(k.c().try_recv()) << "stopped";
+  });
+}
+
 // 182: no value from before a stop or a reset, whether somebody waits or not; no buffer to be seen.
 TEST_P(Ticker, Channel) {
   run([] {

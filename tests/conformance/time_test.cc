@@ -12,10 +12,12 @@
 #include <memory>
 #include <pthread.h>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
 #include <weft/chan.h>
+#include <weft/context.h>
 #include <weft/go.h>
 #include <weft/panic.h>
 #include <weft/run.h>
@@ -26,12 +28,14 @@
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/waiting.h"
 
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT
 using weft::test::eventually;
 using weft::test::scaled;
+using weft::test::waiting_goroutines;
 using clock = weft::clock;
 
 class Time : public weft::test::over_procs {};
@@ -131,6 +135,39 @@ TEST_P(Time, OverflowIsForEver) {
     EXPECT_FALSE(longest.c().try_recv());
     EXPECT_TRUE(none.stop());
     EXPECT_TRUE(never.stop());
+  });
+}
+
+// 168: somebody sleeps for as long as can be said, and only a context ends that; others sleep meanwhile.
+TEST_P(Time, LongestSleepIsForEver) {
+  run([] {
+    auto [ctx, cancel] = weft::with_cancel(weft::context::background());
+    auto [short_ctx, cancel_short] = weft::with_timeout(weft::context::background(), 5ms);
+    const std::uint64_t others = waiting_goroutines();
+    std::atomic<int> ended{0};
+    weft::wait_group wg;
+    const auto sleeps = [&ended](const weft::context& until, auto d, std::errc why) {
+      EXPECT_EQ(weft::sleep_for(until, d), why);
+      ++ended;
+    };
+    wg.go([&, c = ctx] {
+      sleeps(c, std::chrono::nanoseconds::max(), std::errc::operation_canceled);
+    });
+    wg.go([&, c = ctx] { sleeps(c, std::chrono::hours::max(), std::errc::operation_canceled); });
+    wg.go([&, c = ctx] {
+      EXPECT_EQ(weft::sleep_until(c, clock::time_point::max()), std::errc::operation_canceled);
+      ++ended;
+    });
+    EXPECT_TRUE(eventually([&] { return waiting_goroutines() >= others + 3; }));
+    sleeps(short_ctx, std::chrono::hours::max(), std::errc::timed_out);
+    weft::this_thread::sleep_for(1ms);                        // sleep-ok: the subject
+    weft::this_thread::sleep_for(-1ms);                       // sleep-ok: the subject
+    weft::this_thread::sleep_for(std::chrono::hours::min());  // sleep-ok: the subject
+    EXPECT_TRUE(weft::after(1ms).recv().has_value());
+    EXPECT_EQ(ended, 1) << "nobody else";
+    cancel();
+    wg.wait();
+    EXPECT_EQ(ended, 4);
   });
 }
 
