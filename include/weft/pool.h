@@ -44,9 +44,9 @@ WEFT_EXPORT void trim_pools();
 }  // namespace detail
 
 /// Go's sync.Pool for values of type T: put() what is no longer needed, get() anything that was put, or
-/// a new one. Each P keeps its own, so that neither waits for others. What lies there through two calls
-/// of runtime::gc() is dropped; until then, and without such calls, it is kept. What put() did before is
-/// seen after the get() that returns the value.
+/// a new one. Each P keeps its own, so that neither waits for others. What lies there through two rounds
+/// of runtime::gc() is dropped, and one comes by itself every two minutes; where memory is short, all of it is
+/// (docs/guide/memory.md). What put() did before is seen after the get() that returns the value.
 ///
 ///     weft::pool<std::string> buffers([] { return std::string(4096, 0); });
 ///     std::string b = buffers.get();
