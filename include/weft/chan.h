@@ -141,9 +141,9 @@ struct receiving {
   template <class Clock, class Duration>
   static try_result<T> recv_until(channel* c, const std::chrono::time_point<Clock, Duration>& t) {
     for (;;) {
-      try_result<T> r = recv_until(c, deadline_towards(t));
+      try_result<T> r = recv_until(c, deadline_at(t, /*again=*/true));
       if (std::is_same_v<Clock, std::chrono::steady_clock> || r.has_value() || r.closed() ||
-          has_come(t)) {
+          nanoseconds_until(t) == 0) {
         return r;
       }
     }

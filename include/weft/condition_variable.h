@@ -70,7 +70,7 @@ class timed_waits {
   template <class Clock, class Duration>
   cv_status wait_until(Lock& lock, const std::chrono::time_point<Clock, Duration>& t) {
     const bool notified = self().wait_before(lock, deadline_at(t));
-    return notified || !has_come(t) ? cv_status::no_timeout : cv_status::timeout;
+    return notified || nanoseconds_until(t) != 0 ? cv_status::no_timeout : cv_status::timeout;
   }
   template <class Clock, class Duration, class Predicate>
   bool wait_until(Lock& lock, const std::chrono::time_point<Clock, Duration>& t,
@@ -205,7 +205,7 @@ class condition_variable_any : private detail::cond {
   bool wait_until(Lock& lock, std::stop_token token,
                   const std::chrono::time_point<Clock, Duration>& t, Predicate stop_waiting) {
     return wait_or_stop(lock, token, stop_waiting, [&] {
-      return wait_before(lock, detail::deadline_at(t), &token) || !detail::has_come(t);
+      return wait_before(lock, detail::deadline_at(t), &token) || detail::nanoseconds_until(t) != 0;
     });
   }
   template <class Lock, class Rep, class Period>

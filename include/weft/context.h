@@ -245,9 +245,10 @@ template <class Clock, class Duration>
 std::error_code sleep_until(const context& ctx, const std::chrono::time_point<Clock, Duration>& t) {
   for (;;) {
     const std::error_code cancelled =
-        detail::context_sleep(context_access::node(ctx), detail::deadline_towards(t));
+        detail::context_sleep(context_access::node(ctx), detail::deadline_at(t, /*again=*/true));
     // As attempt_until(): a clock other than the steady one may be set back.
-    if (std::is_same_v<Clock, std::chrono::steady_clock> || cancelled || detail::has_come(t)) {
+    if (std::is_same_v<Clock, std::chrono::steady_clock> || cancelled ||
+        detail::nanoseconds_until(t) == 0) {
       return cancelled;
     }
   }

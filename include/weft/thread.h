@@ -93,7 +93,7 @@ void sleep_for(const std::chrono::duration<Rep, Period>& d) {
 /// shorter.
 template <class Clock, class Duration>
 void sleep_until(const std::chrono::time_point<Clock, Duration>& t) {
-  if (!detail::has_come(t)) {
+  if (detail::nanoseconds_until(t) != 0) {
     detail::attempt_until(t, [](std::int64_t deadline) {
       detail::sleep_until(deadline);
       return false;

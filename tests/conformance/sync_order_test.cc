@@ -228,22 +228,22 @@ WEFT_EDGE(condition_variable, {
         cv.wait(l);
       });
 })
-// unlock → the return of a wait whose mutex the next one to wait has handed over: by the wake-up alone, for whoever
-// is given the mutex does not lock it
+// unlock → the return of a wait, where the unlocker waits next and so hands the mutex over: whoever is given it does not
+// lock it
 WEFT_EDGE(mutex_handed_over, {
   weft::condition_variable cv;
-  weft::condition_variable never;
   weft::mutex m;
   return waited_edge(
       in_time,
       [&] {
         weft::unique_lock<weft::mutex> l(m);
+        cv.notify_one();
         cv.wait(l);
       },
       [&] {
         weft::unique_lock<weft::mutex> l(m);
+        cv.wait(l);
         cv.notify_one();
-        never.wait_for(l, std::chrono::milliseconds(1));
       });
 })
 // (13) put → get
@@ -438,7 +438,7 @@ constexpr edge_case kEdges[] = {
     {"notify_one", "CV*,CP*,WAKE"},
     {"notify_all", "CV*,CP*,WAKE"},
     {"condition_variable", "CV*,MX*,CP*,WAKE"},
-    {"mutex_handed_over", "CP*,WAKE"},
+    {"mutex_handed_over", "CV*,MX*,CP*,WAKE"},
     {"pool", "PL*"},
     {"semaphore", "SE*"},
     {"semaphore_waited", "SE*,CP*,WAKE"},

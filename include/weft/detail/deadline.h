@@ -43,7 +43,6 @@ constexpr std::int64_t nanoseconds_of(const std::chrono::duration<Rep, Period>& 
 inline std::int64_t steady_now() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
-
 constexpr std::int64_t deadline_after(std::int64_t now, std::int64_t ns) {
   return ns > kNoDeadline - now ? kNoDeadline : now + ns;
 }
@@ -52,51 +51,34 @@ std::int64_t deadline_after(const std::chrono::duration<Rep, Period>& d) {
   return deadline_after(steady_now(), nanoseconds_of(d));
 }
 
-// How long it is until Clock says t. The difference of two times, and either of them in units of the other, may be more
-// than their types hold. This one holds every nanosecond of 64 bits, and what is more than that it rounds.
+// How long it is until Clock says t, or 0. The difference of two times, or one of them in the other's unit, may be more
+// than their types hold. This one holds every nanosecond of 64 bits, and rounds what is farther away.
 template <class Clock, class Duration>
-std::chrono::duration<long double, std::nano> time_until(
-    const std::chrono::time_point<Clock, Duration>& t) {
+std::int64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& t) {
   using wide = std::chrono::duration<long double, std::nano>;
-  return wide(t.time_since_epoch()) - wide(Clock::now().time_since_epoch());
+  return nanoseconds_of(wide(t.time_since_epoch()) - wide(Clock::now().time_since_epoch()));
 }
 
-// Does Clock say t, or later?
+// Who loses its processor between the two clocks is late; or early, if it looks at its own clock again afterwards.
 template <class Clock, class Duration>
-bool has_come(const std::chrono::time_point<Clock, Duration>& t) {
-  return !(time_until(t).count() > 0);
-}
-
-// Not before t: whoever loses its processor between the two clocks is late.
-template <class Clock, class Duration>
-std::int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& t) {
+std::int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& t, bool again = false) {
   if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
     return nanoseconds_of(t.time_since_epoch());
   } else {
-    return deadline_after(time_until(t));
+    const std::int64_t before = steady_now(), ns = nanoseconds_until(t);
+    return deadline_after(again ? before : steady_now(), ns);
   }
 }
 
-// Not after t: it is early then, and has to look at its clock again.
-template <class Clock, class Duration>
-std::int64_t deadline_towards(const std::chrono::time_point<Clock, Duration>& t) {
-  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
-    return deadline_at(t);
-  } else {
-    const std::int64_t now = steady_now();
-    return deadline_after(now, nanoseconds_of(time_until(t)));
-  }
-}
-
-// attempt(deadline) until it succeeds or Clock says t: a clock other than the steady one may be set back meanwhile. If it
-// is set forward, that is seen when the attempt ends, which is no earlier for it.
+// attempt(deadline) until it succeeds or Clock says t: a clock other than the steady one may be set back meanwhile. That
+// it is set forward is seen when the attempt ends, which is no earlier for it.
 template <class Clock, class Duration, class Attempt>
 bool attempt_until(const std::chrono::time_point<Clock, Duration>& t, Attempt&& attempt) {
   for (;;) {
-    if (attempt(deadline_towards(t))) {
+    if (attempt(deadline_at(t, /*again=*/true))) {
       return true;
     }
-    if (std::is_same_v<Clock, std::chrono::steady_clock> || has_come(t)) {
+    if (std::is_same_v<Clock, std::chrono::steady_clock> || nanoseconds_until(t) == 0) {
       return false;
     }
   }
