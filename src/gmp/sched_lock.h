@@ -4,10 +4,22 @@
 // are in use, it would take the holder's, wait for the lock, and leave the processor to a goroutine that computes: the holder
 // has the lock until the kernel's next tick, milliseconds later, and everybody waits for it. So they are woken when
 // the lock is free.
+//
+//   holder                                   sleeper
+//   1. under the lock: the slot = its note
+//   2. unlock(): takes the note out,
+//      then releases the lock
+//   3. sets the note                    ──►  wakes, looks under the lock, and clears the note there if there is
+//                                            nothing (more) for it
+//
+// SL-a: a note that was put into the slot is set once, by the one who unlocks next. The slot is emptied before the lock is
+//       released: it is another holder's afterwards, whose note would be lost, or set for the last one's sake, too.
+// SL-b: there is one slot. Those who share the lock ask for one note only, and not again until its sleeper has cleared it.
 #pragma once
 
 #include "base/annotations.h"
 #include "base/atomic.h"
+#include "base/fatal.h"
 #include "base/lock.h"
 #include "base/note.h"
 #include "gmp/long_sleep.h"
@@ -16,10 +28,7 @@ namespace weft::rt {
 
 extern constinit long_sleep sysmon_rest;
 
-#ifdef WEFT_MODEL  // what is woken, and when, has models of its own
-using sched_lock = ranked_lock;
-#else
-class WEFT_CAPABILITY("lock") sched_lock : public ranked_lock {
+class WEFT_CAPABILITY("lock") waking_lock : public ranked_lock {
  public:
   using ranked_lock::ranked_lock;
 
@@ -29,6 +38,7 @@ class WEFT_CAPABILITY("lock") sched_lock : public ranked_lock {
   }
   // Nobody else wakes it, nor clears it before it has been woken.
   void wake_afterwards(note& n) {
+    WEFT_CHECK(wakes() == nullptr || wakes() == &n, "sched.lock is to wake two");  // keeps SL-b
     wakes_.store(&n, WEFT_ORDER(SL0, relaxed));  // order: relaxed, under the lock
   }
 
@@ -52,8 +62,14 @@ class WEFT_CAPABILITY("lock") sched_lock : public ranked_lock {
 
   [[gnu::noinline]] WEFT_NO_THREAD_SAFETY_ANALYSIS void unlock_and_wake(bool sysmon, note* other) {
     wakes_sysmon_.store(false, WEFT_ORDER(SL0, relaxed));  // order: relaxed, under the lock
-    wakes_.store(nullptr, WEFT_ORDER(SL0, relaxed));       // order: relaxed, under the lock
+    if (!WEFT_MUTANT("note-stays") && !WEFT_MUTANT("note-taken-late")) {
+      wakes_.store(nullptr,
+                   WEFT_ORDER(SL0, relaxed));  // order: relaxed, under the lock. keeps SL-a
+    }
     ranked_lock::unlock();
+    if (WEFT_MUTANT("note-taken-late")) {
+      wakes_.store(nullptr, WEFT_ORDER(SL0, relaxed));  // order: relaxed, a mistake
+    }
     if (sysmon) {
       sysmon_rest.wake();
     }
@@ -66,6 +82,11 @@ class WEFT_CAPABILITY("lock") sched_lock : public ranked_lock {
   atomic<bool> wakes_sysmon_{false};
   atomic<note*> wakes_{nullptr};
 };
+
+#ifdef WEFT_MODEL  // of the scheduler, in which there are neither sysmon nor the spawner
+using sched_lock = ranked_lock;
+#else
+using sched_lock = waking_lock;
 #endif
 
 }  // namespace weft::rt
