@@ -102,18 +102,13 @@ void list_straggler(int tid) {
   }
 }
 
-// Those that preemption has frozen in the user's code, as if they had been asked to freeze here: they wake
-// and wait here instead, where the guardian can let them go.
-void take_frozen_over() WEFT_REQUIRES(sched.lock) {
-  for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
-    if (!mp->frozen_outside || freezing.count() == kMaxStragglers) {
-      continue;
-    }
-    add_straggler(mp->tid, true);
-    if (mp->nextp == nullptr) {  // else it wakes by itself, and finds the gate closed
-      mp->park.wake();
-    }
+// As if it had been asked to freeze here. False: there are too many.
+bool list_frozen(int tid) {
+  if (freezing.count() == kMaxStragglers) {
+    return false;
   }
+  add_straggler(tid, true);
+  return true;
 }
 
 // Ms that still hold a P, or are in the user's code without one, and those that are frozen already. Listed
@@ -130,7 +125,7 @@ std::uint32_t list_stragglers() {
     list_straggler(tid);
   }
   const std::uint32_t to_signal = freezing.count();
-  take_frozen_over();
+  rouse_frozen_locked(list_frozen);  // they wait here instead, where the guardian can let them go
   return to_signal;
 }
 

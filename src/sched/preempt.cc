@@ -86,6 +86,7 @@ void queue_frozen_locked(M* mp, G* gp, rank where) WEFT_REQUIRES(sched.lock) {
 // It has a P again. True: but the world stops.
 bool stopped_again(M* mp, G* gp) {
   const scoped_lock held(sched.lock);
+  mp->nextp = nullptr;  // under the lock: whoever finds none finds its note clear
   --sched.frozen_ms;
   if (!sched.gate.closed()) {
     mp->border.give_back();
@@ -114,7 +115,6 @@ void sleep_for_turn(M* mp, G* gp) {
     mp->park.sleep();
     mp->park.clear();
     P* pp = mp->nextp;
-    mp->nextp = nullptr;
     if (pp == nullptr) {
       WEFT_CHECK(process_is_exiting(), "a frozen M was woken without a P");
       go_without_p(mp);
@@ -124,7 +124,7 @@ void sleep_for_turn(M* mp, G* gp) {
     if (!stopped_again(mp, gp)) {
       break;
     }
-    if (process_is_exiting() && mp->frozen_outside) {
+    if (process_is_exiting() && mp->frozen_outside && !WEFT_MUTANT("frozen-past-exit")) {
       go_without_p(mp);
       return;
     }
@@ -188,8 +188,14 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
     if (!WEFT_MUTANT("back-but-robbed")) {
       mp->border.give_back();
     }
+    const bool late = WEFT_MUTANT("back-unlisted");
+    if (!late) {
+      acquire_p(mp, pp);  // it will not look at the gate, and exit() knows it by its P
+    }
     sched.lock.unlock();
-    acquire_p(mp, pp);
+    if (late) {
+      acquire_p(mp, pp);
+    }
     keep_p(mp);  // … or robbed
     gp->transition<g_status::syscall, g_status::running>();
     count_slice(pp);
@@ -319,7 +325,9 @@ void come_back(M* mp) noexcept {
   }
   if (sched.gate.closed() && process_is_exiting()) {
     WEFT_CHECK(!this_thread_exits(), "the exiting thread has no P");
-    forget_robbed_locked(mp);  // a lender is waited for. keeps W1
+    if (!WEFT_MUTANT("lender-stays-away")) {
+      forget_robbed_locked(mp);  // a lender is waited for. keeps W1
+    }
     sched.lock.unlock();
     for (note never;;) {
       never.sleep();
@@ -345,6 +353,19 @@ void thaw(M* mp, G* gp) {
   sched.lock.lock();
   hand_p_unlock(gp->m, pp);
   stop_m(mp);
+}
+
+void rouse_frozen_locked(bool (*list)(int tid)) {
+  for (M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
+    if (!mp->frozen_outside || !list(mp->tid)) {
+      continue;
+    }
+    // Who has been handed a P wakes by itself, and finds the gate closed.
+    if (mp->nextp == nullptr || WEFT_MUTANT("roused-with-a-p")) {
+      mp->poked = !WEFT_MUTANT("roused-unpoked");  // who hands it one now has come too late
+      mp->park.wake();
+    }
+  }
 }
 
 namespace {

@@ -31,6 +31,10 @@ int thread_to_signal(M* mp) noexcept WEFT_REQUIRES(sched.lock);
 // mp's scheduler has come to a goroutine that was frozen on another M: lends that M its P, and sleeps.
 void thaw(M* mp, G* gp);
 
+// exit() has closed the gate. Those who are frozen in the user's code wake, and call freeze_for_exit(), for which list() has been
+// told of them; or it does not want them, and they sleep on.
+void rouse_frozen_locked(bool (*list)(int tid)) WEFT_REQUIRES(sched.lock);
+
 // Somebody is runnable on whichever M, on whichever queue: an idle M with a P would find it.
 bool fresh_work_locked() WEFT_REQUIRES(sched.lock);
 

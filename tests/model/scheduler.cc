@@ -10,6 +10,7 @@
 #include "os/process.h"
 #include "poll/poll_desc.h"
 #include "sched/foreign.h"
+#include "sched/freeze.h"
 #include "sched/park.h"
 #include "sched/preempt.h"
 #include "sched/spawn.h"
@@ -129,7 +130,6 @@ bool task_runs(int) noexcept { return false; }
 void ask_for_short_slices(bool, bool) noexcept {}
 char task_state(int) noexcept { return 'S'; }
 bool task_waits_for_lock(int) noexcept { return true; }
-bool freeze_for_exit() { return false; }
 G* current_goroutine() noexcept {
   M* mp = current_m();
   return mp == nullptr ? nullptr : mp->curg;
@@ -141,11 +141,19 @@ bool pending[model::kThreads], masked[model::kThreads];  // by the thread's id, 
 
 bool is_due(const M* mp) { return pending[mp->tid - 1] && !masked[mp->tid - 1]; }
 
+// By the thread's id again. Whom exit() wants to hold, has woken for it, and holds.
+struct in_exit {
+  bool wanted = false, roused = false, held = false;
+  bool computes = false;
+};
+in_exit stragglers[model::kThreads];
+
 void take_signal(M* mp) {
   const int thread = mp->tid - 1;
   pending[thread] = false;
   masked[thread] = true;
   if (model::engine::get().tracing()) model::engine::get().trace("signal");
+  freeze_for_exit();
   if (take_request(mp)) obey_request(mp);
   masked[thread] = false;
 }
@@ -161,6 +169,49 @@ bool send_runtime_signal(int tid) noexcept {
   pending[tid - 1] = true;  // runtime::have_signals()
   return true;
 }
+
+bool freeze_for_exit() {
+  in_exit& me = stragglers[current_m()->tid - 1];
+  if (!me.wanted) return false;
+  me.held = true;
+  model::engine::get().block([](const void*) { return false; }, nullptr, "exit()");
+  return true;
+}
+
+namespace {
+
+bool all_are_held(const void*) {
+  for (const in_exit& each : stragglers) {
+    // Who is in the runtime sleeps there, or takes the signal when it has left that.
+    if (each.wanted && !each.held && (each.roused || each.computes)) return false;
+  }
+  return true;
+}
+
+void stop_one(int tid) {
+  if (tid == 0 || (current_m() != nullptr && tid == current_m()->tid)) return;
+  stragglers[tid - 1].wanted = true;
+  send_runtime_signal(tid);
+}
+
+// As freeze_stragglers().
+void stop_stragglers() {
+  {
+    const inside here;
+    const scoped_lock held(sched.lock);
+    for (const M* mp = sched.robbed_ms; mp != nullptr; mp = mp->robbed_next) stop_one(mp->tid);
+    for (std::int32_t i = 0; i < sched.proc_count(); ++i) {
+      stop_one(sched.p(i)->thread.load(std::memory_order_relaxed));  // order: under the lock
+    }
+    rouse_frozen_locked([](int tid) {
+      stragglers[tid - 1].wanted = stragglers[tid - 1].roused = true;
+      return true;
+    });
+  }
+  model::engine::get().block(all_are_held, nullptr, "those who are to be frozen");
+}
+
+}  // namespace
 
 // What brings a plain thread in is not modelled, and how it leaves again is.
 void start_main(detail::spawn_slot, const main_start&) {}
@@ -196,8 +247,35 @@ void runtime::have_signals(bool anywhere) {
   engine::get().interrupt = anywhere ? rt::maybe_take_signal : nullptr;
   for (int i = 0; i < kThreads; ++i) {
     rt::pending[i] = rt::masked[i] = false;
+    rt::stragglers[i] = {};
     if (i < kMs && ms_[i] != nullptr) ms_[i]->tid = i + 1;
   }
+}
+
+bool runtime::held_in_exit(int m) const { return rt::stragglers[ms_[m]->tid - 1].held; }
+
+bool exit_process() {
+  const auto is_first = [] {
+    engine::get().point();
+    if (exiting_thread >= 0) return false;
+    exiting_thread = engine::get().current();
+    return true;
+  };
+  const auto found = rt::freeze_world(is_first, 1);
+  check(found != rt::world_at_exit::frozen_by_another, "only one exits here");
+  bool outside = false;
+  {
+    const rt::inside here;
+    const rt::scoped_lock held(rt::sched.lock);
+    outside = rt::sched.robbed_ms != nullptr || rt::sched.frozen_ms > 0;
+  }
+  const bool rests = found == rt::world_at_exit::frozen;
+  if (!rests || outside) rt::stop_stragglers();
+  return rests;
+}
+
+void take_signal_if_due() {
+  if (rt::is_due(rt::current_m())) rt::take_signal(rt::current_m());
 }
 
 bool runtime::signalled(int m) const { return rt::pending[ms_[m]->tid - 1]; }
@@ -219,6 +297,8 @@ struct computation {
 
 void compute(const bool& until) {
   const computation c{rt::current_m(), &until};
+  bool& computes = rt::stragglers[c.on->tid - 1].computes;
+  computes = true;
   while (!until) {
     engine::get().block(
         [](const void* which) {
@@ -228,6 +308,7 @@ void compute(const bool& until) {
         &c, "a computation");
     if (rt::is_due(c.on)) rt::take_signal(c.on);
   }
+  computes = false;
 }
 
 std::function<int()> tasks;

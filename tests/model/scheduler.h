@@ -42,6 +42,8 @@ void yield();
 void user_code(const std::function<void()>& body);
 // Without ever calling the runtime, until that is so.
 void compute(const bool& until);
+// A signal that has been sent by now is taken.
+void take_signal_if_due();
 
 class runtime {
  public:
@@ -57,6 +59,8 @@ class runtime {
 
   // A signal has been sent to M m, and not taken yet.
   bool signalled(int m) const;
+  // It is stopped in exit(), for good.
+  bool held_in_exit(int m) const;
   // Goroutines can be asked, frozen and robbed (sched/preempt.cc, sched/retake.cc). A signal is taken before any
   // operation of its thread, or only while that computes.
   void have_signals(bool anywhere = true);
@@ -112,6 +116,10 @@ extern std::int64_t now;
 extern std::function<int()> tasks;
 // The one that is in exit(); negative: none.
 extern int exiting_thread;
+// exit() on the calling thread, as thread_exit.cc and freeze.cc have it, with signals for those who still run. How these agree
+// with whom they stop has a model of its own: exit_freeze_model.cc. True: all came to rest by themselves. Requires: signals are
+// taken only by those who compute.
+bool exit_process();
 // The one that may create no threads; negative: none.
 extern int sysmon_thread;
 // Whoever creates a thread waits until it is not; null: there is no such lock.
