@@ -80,7 +80,7 @@ P* idle_p_get() {
     sched.idle_ps = pp->idle_next;
     pp->idle_next = nullptr;
     sched.idle.add_idle(-1);
-    wake_sysmon_locked();
+    wake_sysmon_for_p_locked();
   }
   return pp;
 }

@@ -10,6 +10,15 @@
 
 namespace weft::rt {
 
+namespace {
+
+// On g0, and nobody else is here: it is what mp does next, so that nobody need be woken for whoever is next on its P.
+bool comes_to_it(const M* mp) {
+  return mp->curg == nullptr && mp->p->runq.size() == 0 && sched.runq.empty();
+}
+
+}  // namespace
+
 void wake(waiter* w) {
   G* gp = w->gp;
   if (gp == nullptr) {
@@ -28,7 +37,9 @@ void wake(waiter* w) {
     chaos_pause(mp);
     sample_runnable(mp->p, gp);
     if (queue_put(mp, mp->p, gp, /*next=*/true)) {
-      wake_p_for_next(mp->p);
+      if (!comes_to_it(mp)) {
+        wake_p_for_next(mp->p);
+      }
     } else {
       wake_p(mp->p);
     }

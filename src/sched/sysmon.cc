@@ -32,6 +32,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/at_start.h"
 #include "base/debug_vars.h"
@@ -53,7 +54,6 @@ constinit long_sleep sysmon_rest{long_sleep::kAsleep};  // until there is a thre
 
 namespace {
 
-constexpr std::int64_t kLongest = 10'000'000;        // ns; [SM-1]
 constexpr std::int64_t kShort = 1'000'000;           // below, nobody needs to wake it
 constexpr std::int64_t kScavenging = 1'000'000'000;  // ns
 constexpr int kIdleRounds = 5;  // of the longest sleep, before it sleeps for good
@@ -136,22 +136,23 @@ void* sysmon_main(void*) {
       scavenger_tick(now);
       next_scavenging = now + kScavenging;
     }
-    just_woken = false;
+    const bool first_look = std::exchange(just_woken, false);
     const auto [pause, firm] = retake(now);
     if (pause < kShort || firm) {
       idle_rounds = 0;
       sleep_open(pause);
       continue;
     }
-    const bool quiet = debug_vars.schedtrace == 0 && sched.idle.idle() == sched.proc_count() &&
-                       ++idle_rounds > kIdleRounds;
+    // Not at once again: where a P is taken for a moment at a time, it would be woken each time.
+    const bool quiet = !first_look && debug_vars.schedtrace == 0 &&
+                       sched.idle.idle() == sched.proc_count() && ++idle_rounds > kIdleRounds;
     // What is left to do: otherwise it would stay.
     if (quiet) {
       update_default_procs(now);
       just_woken = sleep_deep(scavenger_tick(now));
     }
     if (!just_woken) {
-      sleep_until_work(pause < kLongest ? pause : kLongest);
+      sleep_until_work(pause < kLongestLook ? pause : kLongestLook);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "base/annotations.h"
 #include "gmp/long_sleep.h"
 #include "gmp/sched.h"
+#include "os/clock.h"
 #include "sched/timers.h"
 
 namespace weft::rt {
@@ -11,14 +12,17 @@ namespace weft::rt {
 // With the first M that is not lent, or when somebody first wants it.
 void start_sysmon();
 
-// Something has happened that it may have to look at, and it may be asleep: a P was taken from the idle
-// list, also by a stop of the world; work waits while no P is idle; somebody has to be made to stop, or may come back
-// from a call and compute while the world stands still. Cheap if it is awake.
+// Something has happened that it may have to look at, and it may be asleep: a stop of the world; work waits while no P is
+// idle; somebody has to be made to stop, or may come back from a call and compute while the world stands still. Cheap if
+// it is awake.
 // Until there is one it counts as asleep, and to wake it is to make it: so no sched.lock is held here.
 inline void wake_sysmon() noexcept;
 void wake_sysmon_slow() noexcept;
 // The same where whoever wants it is about to make it, if there is none.
 inline void wake_sysmon_locked() noexcept WEFT_REQUIRES(sched.lock);
+// A P was taken from the idle list. It may sleep on if it will look within its longest pause: who sleeps for a moment
+// at a time would pay for two wake-ups each time otherwise, his own and that of sysmon.
+inline void wake_sysmon_for_p_locked() noexcept WEFT_REQUIRES(sched.lock);
 
 // The calling thread is it.
 bool is_sysmon() noexcept;
@@ -33,6 +37,9 @@ class signals_let_in {
 };
 // So long, however many handlers run.
 void sleep_open(std::int64_t ns) noexcept;
+
+// Its longest pause while a P is in use. [SM-1]
+inline constexpr std::int64_t kLongestLook = 10'000'000;  // ns
 
 // How late it may come to a timer while all Ps are busy: it would not take one away sooner, mostly.
 inline constexpr std::int64_t kTimerGrace = 900'000;  // ns
@@ -70,6 +77,8 @@ bool forget_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
 inline bool sysmon_told = false, sysmon_told_of_work = false;
 inline void wake_sysmon() noexcept { sysmon_told = true; }
 inline void wake_sysmon_locked() noexcept { sysmon_told = true; }
+inline void wake_sysmon_for_p_locked() noexcept {
+}  // perhaps it sleeps for no longer than its pause
 inline void wake_sysmon_for_work() noexcept { sysmon_told_of_work |= sched.idle.idle() == 0; }
 inline void wake_sysmon_for_timer(std::int64_t) noexcept { sysmon_told = true; }
 inline bool sysmon_sleeps() noexcept { return true; }
@@ -83,6 +92,12 @@ inline void wake_sysmon_locked() noexcept {
   // order: CT0 relaxed, under sched.lock
   if (sysmon_rest.asleep() && sched.begun.load(WEFT_ORDER(CT0, relaxed))) {
     sched.lock.wake_sysmon_afterwards();
+  }
+}
+// Who sleeps for good began to under the lock, so that the time read here is not one of an earlier sleep.
+inline void wake_sysmon_for_p_locked() noexcept {
+  if (sysmon_rest.asleep() && !sysmon_rest.looks_before(nanotime() + kLongestLook)) {
+    wake_sysmon_locked();
   }
 }
 // After a full fence. Where a P is idle somebody else sees to it.

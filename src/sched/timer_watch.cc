@@ -108,13 +108,13 @@ std::int64_t earliest(std::int64_t (*time_of)(const P*)) {
 }  // namespace
 
 void somebody_must_watch(M* mp, const P* pp, std::int64_t when) {
+  if (mp != nullptr && mp->curg == nullptr) {
+    mp->owes_watch = true;  // on g0: it will mostly fall asleep now, and watch by itself
+    return;
+  }
   if (pp->lone && mp != nullptr && mp->p == pp && mp->lender == nullptr) {
     // It is the only one who could run it, and looks before it sleeps; but it may compute for long.
     wake_sysmon_for_timer(when);  // unfenced
-    return;
-  }
-  if (mp != nullptr && mp->curg == nullptr) {
-    mp->owes_watch = true;  // on g0: it will mostly fall asleep now, and watch by itself
     return;
   }
   fence(WEFT_ORDER(TW1, seq_cst));  // order: TW1 Dekker with the fence in watch_timers()

@@ -90,6 +90,24 @@ TEST_F(SysmonProcess, IsQuietBesideACallThatBlocks) {
   expect_quiet("quiet_beside_a_call", "4");  // where nobody needs its P
 }
 
+// All Ps are idle for a moment, again and again: sysmon is not woken for each of them.
+WEFT_CHILD(short_sleeps) {
+  return weft::run([] {
+    constexpr int kSleeps = 200;
+    const bool alone = weft::test::eventually([] {
+      rusage before{}, after{};
+      getrusage(RUSAGE_SELF, &before);
+      for (int i = 0; i < kSleeps; ++i) {
+        weft::this_thread::sleep_for(300us);  // sleep-ok: what is tested
+      }
+      getrusage(RUSAGE_SELF, &after);
+      return after.ru_nvcsw - before.ru_nvcsw <= kSleeps * 3 / 2;
+    });
+    return alone ? kRight : 1;
+  });
+}
+TEST_F(SysmonProcess, SleepsOnBesideShortSleeps) { expect_quiet("short_sleeps", "1"); }
+
 // Beside goroutines that give their Ps up all the time, as those of a server do, it looks every 2 ms, and nobody wakes it.
 WEFT_CHILD(lively) {
   std::atomic<bool> over{false};
