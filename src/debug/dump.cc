@@ -26,6 +26,9 @@ constexpr std::int64_t kMinute = 60'000'000'000;
 
 bool exists(const G& gp) { return !gp.in(g_status::dead) && !gp.in(g_status::idle); }
 
+// Not instrumented: its bits are the goroutine's.
+WEFT_NO_TSAN bool is_helper(const G& gp) { return gp.helper; }
+
 WEFT_NO_TSAN std::uint64_t id_of(const M* mp) { return mp->id; }
 WEFT_NO_TSAN int tid_of(const M* mp) { return mp->tid; }
 WEFT_NO_TSAN const void* interrupted_at(const M* mp) { return mp->interrupted; }
@@ -199,6 +202,7 @@ void goroutine_dump::print_group(const group& g) noexcept {
 void goroutine_dump::visit(G& gp, void* self) noexcept {
   auto* dump = static_cast<goroutine_dump*>(self);
   if (!exists(gp) || &gp == dump->except_) return;
+  if (dump->show_ != detail::system && is_helper(gp)) return;  // [CN-2]
   switch (dump->pass_) {
     case pass::count: dump->count_one(); break;
     case pass::print: dump->print_one(gp); break;

@@ -52,7 +52,8 @@ struct alignas(64) G {
   bool joinable = false;          // a thread handle refers to it: not recycled before the join
   bool custom_stack : 1 = false;  // stack_size counts
   bool has_exit_hooks : 1 = false;
-  bool carries = false;  // what it takes up when it runs again: `eh`, or a wait that is measured
+  bool helper : 1 = false;  // the runtime's own: start_helper()
+  bool carries = false;     // what it takes up when it runs again: `eh`, or a wait that is measured
 
   // -- second line: the callable, if it fits
   alignas(64) std::byte inline_closure[kInlineClosure];

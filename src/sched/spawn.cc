@@ -273,6 +273,7 @@ void fill(G* gp, const birth& b, const G* parent) {
   gp->name = b.name;
   gp->joinable = b.joinable;
   gp->custom_stack = b.stack_size != 0;
+  gp->helper = false;
   if (gp->custom_stack) {
     gp->stack_size = b.stack_size;
   }
@@ -338,7 +339,8 @@ void count_ended(P* pp) { count_goroutine(pp, -1); }
 
 namespace {
 
-// Users do not see it among their goroutines [CN-2]: it is counted only when it ends, where all are counted off.
+// Users do not see it among their goroutines [CN-2]: reports leave it out (debug/dump.cc), and it is counted only when it
+// ends, where all are counted off.
 void helper_main(void* body) {
   reinterpret_cast<void (*)(void*)>(body)(nullptr);
   sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
@@ -356,6 +358,7 @@ bool start_helper(void (*body)(void*)) {
   G* gp = shared_g_get();
   tsan_release(gp);
   fill(gp, birth{reinterpret_cast<void*>(body), 0, helper_main, nullptr}, nullptr);
+  gp->helper = true;
   // order: relaxed, as in start()
   gp->goid = sched.goid_next.fetch_add(1, WEFT_ORDER(GI0, relaxed));
   sched.helpers.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <unistd.h>
 
@@ -214,6 +215,67 @@ TEST_P(Scavenger, IsNotCounted) {
     }
     EXPECT_EQ(seen, 1) << "the goroutine of run()";
   });
+  settle();
+}
+
+// … and reports do not have it while it is at work. [CN-2]
+TEST_P(Scavenger, IsNotShown) {
+  static std::atomic<bool> at_work, go_on;
+  at_work = go_on = false;
+  struct slow {
+    ~slow() {
+      at_work = true;
+      while (!go_on) gosched();
+    }
+  };
+  run([&] {
+    pool<std::unique_ptr<slow>> values([] { return nullptr; });
+    values.put(std::make_unique<slow>());
+    const std::uint64_t before = scavengings_done(scavenging::pressure);
+    after(1);
+    stall(400'000);
+    after(1);
+    EXPECT_TRUE(eventually([] { return at_work.load(); }));
+    EXPECT_FALSE(nobody_helps());
+    const std::string text = '\n' + runtime::stack(true);
+    int shown = 0;
+    for (std::size_t at = 0; (at = text.find("\ngoroutine ", at)) != text.npos; ++at) ++shown;
+    EXPECT_EQ(shown, 1) << text;
+    go_on = true;
+    all_through(scavenging::pressure, before + 1);
+  });
+  settle();
+}
+
+// Threads that nobody has needed for long end: whoever calls scavenger_tick() need not know of them (reap_test.cc).
+TEST_P(Scavenger, EndsIdleThreads) {
+  constexpr int kMany = 60;
+  const auto threads = [] {
+    const inside here;
+    const scoped_lock held(sched.lock);
+    return sched.m_count;
+  };
+  run([] {
+    weft::wait_group all_here, gate, ended;
+    all_here.add(kMany);
+    gate.add(1);
+    for (int i = 0; i < kMany; ++i) {
+      ended.go([&] {
+        runtime::lock_os_thread();
+        all_here.done();
+        gate.wait();
+        runtime::unlock_os_thread();
+      });
+    }
+    all_here.wait();
+    gate.done();
+    ended.wait();
+  });
+  EXPECT_GE(threads(), kMany);
+  EXPECT_TRUE(eventually([&] {
+    after(3);
+    return threads() < kMany / 2;
+  })) << threads();
   settle();
 }
 
