@@ -10,6 +10,21 @@ namespace weft::net {
 
 namespace {
 
+// What f(ec, guest) returns; or throws its error, which names the address that it was about, and not that of the last
+// connect().
+template <class F>
+std::size_t call_about(detail::io_object* object, const char* operation, const endpoint& to,
+                       F&& f) {
+  std::error_code ec;
+  rt::fd_guest g;
+  const std::size_t n = f(ec, &g);
+  if (ec) {
+    throw std::system_error(
+        ec, operation + (object != nullptr ? object_of(object).about_to(to) : std::string()));
+  }
+  return n;
+}
+
 std::size_t recv_by(detail::io_object* o, mutable_buffer b, endpoint& from, std::error_code& ec,
                     rt::fd_guest* g) {
   if (o == nullptr) {
@@ -98,7 +113,7 @@ std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to, std::er
   return send_by(object(), b, to, ec, nullptr);
 }
 std::size_t datagram_socket::send_to(const_buffer b, const endpoint& to) {
-  return detail::io_call(object(), "write", [&](std::error_code& ec, rt::fd_guest* g) {
+  return call_about(object(), "write", to, [&](std::error_code& ec, rt::fd_guest* g) {
     return send_by(object(), b, to, ec, g);
   });
 }
@@ -107,8 +122,10 @@ void datagram_socket::connect(const endpoint& to, std::error_code& ec) {
   connect_by(object(), to, ec, nullptr);
 }
 void datagram_socket::connect(const endpoint& to) {
-  net_call(object(), "connect",
-           [&](std::error_code& ec, rt::fd_guest* g) { connect_by(object(), to, ec, g); });
+  call_about(object(), "connect", to, [&](std::error_code& ec, rt::fd_guest* g) {
+    connect_by(object(), to, ec, g);
+    return std::size_t{0};
+  });
 }
 
 udp_conn udp_conn::adopt(int fd, std::error_code& ec) {

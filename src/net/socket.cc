@@ -70,9 +70,11 @@ void socket_object::set_names(const endpoint& local, const endpoint& remote) {
   remote_ = remote;
 }
 
-std::string socket_object::about() const {
+std::string socket_object::about() const { return about_to(remote()); }
+
+std::string socket_object::about_to(const endpoint& to) const {
   std::string s = std::string(" ") + network;
-  const endpoint from = local(), to = remote();
+  const endpoint from = local();
   if (from) {
     s += ' ' + from.to_string();
   }

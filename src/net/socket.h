@@ -15,6 +15,8 @@ struct socket_object final : detail::io_object {
   socket_object(int number, rt::poll_desc* pd, rt::fd_kind kind, const char* net_name) noexcept
       : io_object(number, pd, kind), network(net_name) {}
   std::string about() const override;
+  // … on the way to an address.
+  std::string about_to(const endpoint& to) const;
   void before_close() noexcept override;
 
   endpoint local() const;

@@ -899,6 +899,15 @@ TEST_P(Net, ErrorsNameTheOperationAndTheAddresses) {
               "read tcp " + ends + "use of closed network connection");
     EXPECT_EQ(message_of([&a = a] { a.close(); }),
               "close tcp " + ends + "use of closed network connection");
+    net::udp_conn u = net::listen_udp("127.0.0.1:0");
+    const net::endpoint there("192.0.2.1:7");
+    u.set_deadline(clock::now() - 1s);
+    const std::string here = u.local_endpoint().to_string();
+    EXPECT_EQ(message_of([&] { u.send_to("x", there); }),
+              "write udp " + here + "->192.0.2.1:7: i/o timeout");
+    u.close();
+    EXPECT_EQ(message_of([&] { u.connect(there); }),
+              "connect udp " + here + "->192.0.2.1:7: use of closed network connection");
     net::tcp_listener l = net::listen("127.0.0.1:0");
     const std::string at = l.local_endpoint().to_string();
     EXPECT_EQ(message_of([&] { net::listen(at); }),

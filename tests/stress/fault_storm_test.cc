@@ -332,7 +332,8 @@ void messages(Socket& a, Socket& b, const char* network, random_source& random) 
         stream, static_cast<std::uint64_t>(i) * kMost, 1u + random.next() % (kMost - 1));
     std::size_t n = 0;
     while (n == 0) {
-      n = attempt(about("write", network, a), std::size_t{0}, [&] { return send(message); });
+      n = attempt(about("write", network, here, there), std::size_t{0},
+                  [&] { return send(message); });
     }
     ASSERT_EQ(n, message.size());
     std::string buffer(kMost, '\0');
@@ -352,7 +353,7 @@ void messages(Socket& a, Socket& b, const char* network, random_source& random) 
         });
   }
   const auto connect = [&](Socket& s, const endpoint& to) {
-    const std::string where = about("connect", network, s);
+    const std::string where = about("connect", network, s.local_endpoint(), to);
     while (!attempt(where, false, [&] { return s.connect(to), true; })) {
     }
     EXPECT_EQ(s.remote_endpoint(), to);

@@ -150,7 +150,7 @@ TEST_P(NetFaults, ConnectSaysWhatHasFailed) {
       const std::string there = udp.local_endpoint().to_string();
       expect_failure("dial udp " + there, [&] { net::dial_udp(there); });
       net::udp_conn c = net::listen_udp("127.0.0.1:0");
-      expect_failure("connect udp " + c.local_endpoint().to_string(),
+      expect_failure("connect udp " + c.local_endpoint().to_string() + "->" + there,
                      [&] { c.connect(udp.local_endpoint()); });
     }
     EXPECT_EQ(weft::test::open_descriptors(), before);
