@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@ enum : std::int64_t {
   kReads = kInterrupt | kAgain | kShort | kReset | kRefused,
   kWrites = kReads | kNoBuffers,
   kFiles = kInterrupt | kShort,
+  kPolls = kInterrupt | kAgain,
   kAccepts = kInterrupt | kAgain | kNoBuffers | kAborted | kNoDescriptor | kNoFile | kNoMemory |
              kProtocol | kForbidden | kNetDown,
   kConnects = kInterrupt | kReset | kRefused | kNoAddress | kFull,
@@ -305,6 +307,17 @@ struct message_front {
   const ssize_t done = quietly([&] { return result(::sendfile(s.fd, from, &at, n)); });
   *offset = at;
   return done;
+}
+
+[[gnu::noinline]] int poll(source s, short events) {
+  std::size_t n = 1;
+  int error = 0;
+  if (fails(call::poll, s, &n, kPolls, &error)) {
+    return -error;
+  }
+  pollfd p{s.fd, events, 0};
+  const int ready = result(::poll(&p, 1, 0));
+  return ready > 0 ? 0 : ready == 0 ? -EAGAIN : ready;
 }
 
 [[gnu::noinline]] int accept(source s, sockaddr* peer, socklen_t* size) {

@@ -31,7 +31,7 @@ namespace weft::rt::calls {
 
 int last_errno() noexcept;
 
-enum class call : std::uint8_t { read, write, accept, connect };
+enum class call : std::uint8_t { read, write, accept, connect, poll };
 
 // For tests: the same numbers by chance again; and who is told of each fault, where the call was made, with its errno, or
 // 0 if it was short. Null: nobody.
@@ -53,6 +53,7 @@ ssize_t send(source s, const void* from, std::size_t n);
 ssize_t recvmsg(source s, msghdr* m, int flags);
 ssize_t sendmsg(source s, const msghdr* m);
 ssize_t sendfile(source s, int from, std::int64_t* offset, std::size_t n);
+int poll(source s, short events);  // without waiting: 0, or -EAGAIN if none of them has come
 int accept(source s, sockaddr* peer, socklen_t* size);  // not blocking, closed on exec
 int connect(int fd, const sockaddr* to, socklen_t size);
 int close(int fd);

@@ -115,17 +115,6 @@ io_object* borrow(int fd, std::error_code& ec) {
 
 }  // namespace
 
-namespace {
-
-// Not inlined, because of errno: see calls.h.
-[[gnu::noinline]] std::int64_t look(int fd, short events) {
-  pollfd p{fd, events, 0};
-  const int n = ::poll(&p, 1, 0);
-  return n > 0 ? 0 : n == 0 ? -EAGAIN : -rt::calls::last_errno();
-}
-
-}  // namespace
-
 poll_fd::poll_fd(int fd, std::error_code& ec) : io_handle(borrow(fd, ec)) {}
 
 poll_fd::poll_fd(int fd) {
@@ -146,7 +135,8 @@ std::error_code wait_for_news(io_object* o, bool write, const detail::limit& l, 
   const short events = write ? POLLOUT : POLLIN | POLLPRI | POLLRDHUP;
   // News comes once: what is ready already, and was left alone, makes none. So it is looked at first.
   const std::int64_t end = o->fd.attempt(
-      d, rt::limit_of(l), [events](rt::calls::source s) { return look(s.fd, events); }, g);
+      d, rt::limit_of(l),
+      [events](rt::calls::source s) { return std::int64_t{rt::calls::poll(s, events)}; }, g);
   return detail::error_with(static_cast<int>(-end), l);
 }
 

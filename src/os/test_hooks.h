@@ -50,13 +50,15 @@ struct test_hooks_t {
   test_hook map_count_budget{-1};       ///< mappings that mprotect guards may use; -1: the kernel's
   test_hook pretend_cpus{0};            ///< so many in every affinity mask; 0: the kernel's
   test_hook deny_epoll_pwait2{0};       ///< epoll_pwait2 gives ENOSYS
-  test_hook io_faults{0};               ///< see io/calls.h: a fault in so many calls, by chance
-  test_hook io_faults_left{-1};         ///< … so many of them, then none; -1: without end
-  test_hook close_error{0};             ///< close(2) gives this errno, and closes all the same
-  test_hook deny_pidfd{0};              ///< pidfd_open gives ENOSYS
-  test_hook resolver_delay_ms{0};       ///< getaddrinfo takes so long, and knows "slow.test"
-  test_hook accept_emfile_count{0};     ///< so many accepts give EMFILE
-  test_hook accept_aborted_count{0};    ///< so many accepts give ECONNABORTED
+  test_hook poller_interrupts{
+      0};                        ///< one in so many waits for news is interrupted at once; not all
+  test_hook io_faults{0};        ///< see io/calls.h: a fault in so many calls, by chance
+  test_hook io_faults_left{-1};  ///< … so many of them, then none; -1: without end
+  test_hook close_error{0};      ///< close(2) gives this errno, and closes all the same
+  test_hook deny_pidfd{0};       ///< pidfd_open gives ENOSYS
+  test_hook resolver_delay_ms{0};     ///< getaddrinfo takes so long, and knows "slow.test"
+  test_hook accept_emfile_count{0};   ///< so many accepts give EMFILE
+  test_hook accept_aborted_count{0};  ///< so many accepts give ECONNABORTED
   test_hook hold_signals{0};  ///< a handler of signal::notify waits: 1 before it counts, 2 after
   test_hook signals_held{0};  ///< … and somebody does, at that place
   test_hook no_sysmon{

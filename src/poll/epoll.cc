@@ -74,8 +74,19 @@ long wait_coarsely(epoll_event* events, std::int64_t ns) {
   });
 }
 
+// For tests: as by a signal that came just before.
+[[gnu::noinline, gnu::cold]] bool one_in(std::int64_t n) {
+  static constinit atomic<std::uint32_t> waits{0};
+  // order: EP0 relaxed, a count on its own
+  return waits.fetch_add(1, WEFT_ORDER(EP0, relaxed)) % n == 0;
+}
+
 // ns < 0: for ever.
 long wait_once(epoll_event* events, std::int64_t ns) {
+  if (const std::int64_t n = os::test_hooks.poller_interrupts.get(); n != 0 && one_in(n))
+      [[unlikely]] {
+    return -EINTR;
+  }
   if (ns > 0 && has_pwait2) {
     const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
                          static_cast<long>(ns % 1'000'000'000)};

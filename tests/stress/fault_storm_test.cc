@@ -1,4 +1,4 @@
-// Sockets of all kinds whose system calls fail by chance, anywhere: every byte that arrives is the right one, what may pass
+// Sockets of all kinds, and pipes, whose system calls fail by chance, anywhere: every byte that arrives is the right one, what may pass
 // is not noticed, every other error is told once, to whoever made the call, with what it is about; nobody sleeps for good,
 // no descriptor is left.
 #include <algorithm>
@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
+#include <weft/go.h>
 #include <weft/goroutine_local.h>
 #include <weft/io.h>
 #include <weft/net.h>
@@ -104,6 +106,11 @@ template <class Socket>
 std::string about(const char* operation, const char* network, const Socket& s) {
   return about(operation, network, s.local_endpoint(), s.remote_endpoint());
 }
+template <class End>
+requires(!requires(End & e) { e.local_endpoint(); }) std::string
+    about(const char* operation, const char* what, const End& end) {
+  return operation + std::string(" ") + what + std::to_string(end.native_handle());
+}
 
 // What streams carry, over and over; as a file, too.
 class content {
@@ -153,13 +160,19 @@ void write_stream(Conn& c, const char* network, const content& data, std::uint64
       case 2: sent += attempt([&](auto& ec) { return c.write_all(next, ec); }); break;
       case 3: sent += attempt([&](auto& ec) { return c.write_all(parts, ec); }); break;
       default:
-        sent += attempt([&](auto& ec) {
-          return c.send_file(data.file(), static_cast<std::int64_t>(sent % content::kSize),
-                             next.size(), ec);
-        });
+        if constexpr (requires { c.shutdown_write(); }) {
+          sent += attempt([&](auto& ec) {
+            return c.send_file(data.file(), static_cast<std::int64_t>(sent % content::kSize),
+                               next.size(), ec);
+          });
+        }
     }
   }
-  c.shutdown_write();
+  if constexpr (requires { c.shutdown_write(); }) {
+    c.shutdown_write();
+  } else {
+    c.close();
+  }
 }
 
 template <class Conn>
@@ -245,6 +258,39 @@ struct unix_pair {
 void unix_stream(random_source& random) {
   unix_pair p;
   talk(p.a, p.b, "unix", random);
+}
+
+void pipes(random_source& random) {
+  const content data(random.next());
+  const std::uint64_t size = random.next() % (random.one_in(8) ? 1'000'000 : 30'000);
+  auto [r, w] = weft::io::pipe();
+  weft::wait_group wg;
+  wg.go(
+      [&, &w = w, part = random_source(random.next())] { write_stream(w, "|", data, size, part); });
+  read_stream(r, "|", data, size, random_source(random.next()));
+  wg.wait();
+}
+
+// Who waits for a descriptor of somebody else's is told when it is ready, and not before.
+void polled(random_source& random) {
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  {
+    weft::io::poll_fd ready(fd);
+    for (int i = 0; i < 10; ++i) {
+      weft::wait_group wg;
+      wg.go([fd, n = random.below(4)] {
+        for (int k = 0; k < n; ++k) weft::gosched();
+        const std::uint64_t one = 1;
+        EXPECT_EQ(::write(fd, &one, sizeof one), 8);
+      });
+      attempt("poll fd " + std::to_string(fd), 0, [&] { return ready.wait_readable(), 0; });
+      std::uint64_t got = 0;
+      EXPECT_EQ(::read(fd, &got, sizeof got), 8) << "it was told too early";
+      EXPECT_EQ(got, 1u);
+      wg.wait();
+    }
+  }
+  ::close(fd);
 }
 
 ino_t inode_of(int fd) {
@@ -396,6 +442,7 @@ class FaultStorm : public weft::test::storm {
     told = kept = cut = 0;
     calls::seed_faults(random_source(1000).next());
     calls::watch_faults(witness);
+    test_hooks.poller_interrupts.set(3);
   }
   void TearDown() override {
     test_hooks.reset();
@@ -439,6 +486,7 @@ class FaultStorm : public weft::test::storm {
 
 TEST_P(FaultStorm, Tcp) { storm_of(kAll, 4, tcp); }
 TEST_P(FaultStorm, UnixStream) { storm_of(kAll, 4, unix_stream); }
+TEST_P(FaultStorm, Pipes) { storm_of(kAll, 4, pipes); }
 TEST_P(FaultStorm, Descriptors) { storm_of(kAll, 4, descriptors); }
 TEST_P(FaultStorm, Udp) { storm_of(kAll, 4, udp); }
 TEST_P(FaultStorm, UnixMessages) { storm_of(kAll, 4, unix_messages); }
@@ -446,11 +494,13 @@ TEST_P(FaultStorm, UnixMessages) { storm_of(kAll, 4, unix_messages); }
 // What may pass, in every other call.
 TEST_P(FaultStorm, NothingIsNoticed) {
   storm_of(kPassing, 2, [](random_source& random) {
-    switch (random.below(5)) {
+    switch (random.below(7)) {
       case 0: return tcp(random);
-      case 1: return unix_stream(random);
-      case 2: return descriptors(random);
-      case 3: return udp(random);
+      case 1: return pipes(random);
+      case 2: return polled(random);
+      case 3: return unix_stream(random);
+      case 4: return descriptors(random);
+      case 5: return udp(random);
       default: return unix_messages(random);
     }
   });

@@ -316,6 +316,32 @@ TEST_P(NetFaults, TheResolverIsNotAskedForHosts) {
   });
 }
 
+// A signal of the program's may meet whoever waits for news, at any time: nothing is lost, nor early.
+TEST_P(NetFaults, TheWaitForNewsIsInterrupted) {
+  run([&] {
+    test_hooks.poller_interrupts.set(2);
+    auto [a, b] = weft::test::connected();
+    weft::thread echoes([&b = b] {
+      char byte[1];
+      while (b.read_some(byte) != 0) b.write_all(byte);
+    });
+    for (int i = 0; i < weft::test::scaled(200, 20); ++i) {
+      char byte[1];
+      a.write_all("x");
+      ASSERT_EQ(a.read_some(byte), 1u);
+    }
+    std::error_code ec;
+    char byte[1];
+    const auto t = weft::clock::now() + 3ms;
+    a.set_read_deadline(t);
+    a.read_some(byte, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_GE(weft::clock::now(), t);
+    a.close();
+    echoes.join();
+  });
+}
+
 TEST_P(NetFaults, WithoutEpollPwait2) {
   test_hooks.deny_epoll_pwait2.set(1);
   run([&] {
