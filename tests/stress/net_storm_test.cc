@@ -218,6 +218,31 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
   });
 }
 
+// … and of one descriptor: one of them waits for news, all others for their turn.
+TEST_P(NetStorm, TenThousandReadersOfOneAreSentAway) {
+  const auto readers = weft::test::scaled<std::uint64_t>(10'000, 500);
+  run([&] {
+    net::udp_conn c = net::listen_udp("127.0.0.1:0");
+    const std::uint64_t others = weft::test::waiting_goroutines();
+    std::atomic<std::uint64_t> closed{0};
+    weft::wait_group wg;
+    for (std::uint64_t i = 0; i < readers; ++i) {
+      wg.go([&] {
+        char buffer[1];
+        net::endpoint from;
+        std::error_code ec;
+        c.recv_from(buffer, from, ec);
+        closed += ec == weft::errc::closed ? 1 : 0;
+      });
+    }
+    EXPECT_TRUE(weft::test::eventually(
+        [&] { return weft::test::waiting_goroutines() >= others + readers; }));
+    c.close();  // returns when they are out
+    wg.wait();
+    EXPECT_EQ(closed, readers);
+  });
+}
+
 // … and connections, while they are being blocked at.
 TEST_P(NetStorm, AllAreClosedAtOnce) {
   const std::size_t pairs = weft::test::scaled<std::size_t>(200, 20);
