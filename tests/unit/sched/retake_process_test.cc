@@ -7,11 +7,13 @@
 #include <thread>
 #include <unistd.h>
 
+#include <weft/chan.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/wait_group.h>
 
 #include "gmp/inside.h"
+#include "gmp/p.h"
 #include "gmp/sched.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -185,6 +187,69 @@ WEFT_CHILD(descheduled) {
       });
 }
 TEST_F(RetakeProcess, WhoWaitsForAProcessorKeepsItsP) { expect("descheduled"); }
+
+// -- D2: who computes ----------------------------------------------------------------------------
+
+std::uint64_t signals_that_froze() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.freezes;
+}
+
+// In place of sysmon, beside one that computes: at times of a clock that begins with the first look at it.
+class slice_watcher {
+ public:
+  slice_watcher() { look(0us); }
+  void look(std::chrono::nanoseconds into_its_slice) {
+    static_cast<void>(weft::rt::retake(1 + into_its_slice.count()));
+  }
+  // Whoever has no processor is not judged at one look: so at as many as it takes.
+  template <class Predicate>
+  bool sees(std::chrono::nanoseconds into_its_slice, Predicate p) {
+    return eventually_hogging([&] {
+      look(into_its_slice);
+      return p();
+    });
+  }
+  void often(std::chrono::nanoseconds into_its_slice) {
+    for (int i = 0; i < 100; ++i) look(into_its_slice);
+  }
+  bool asked() const { return weft::rt::sched.p(0)->watch.asked; }
+  bool signalled() const { return weft::rt::sched.p(0)->watch.signalled; }
+};
+
+// It never calls anything of the runtime's: 0.2 ms after it was asked, by a flag, it is sent a signal.
+WEFT_CHILD(computes) {
+  return judged([](subject& s) { s.computes(); },
+                [](subject& s) {
+                  if (!eventually_hogging([&] { return s.tid != 0; })) return false;
+                  slice_watcher w;
+                  w.often(799us);
+                  if (w.asked()) return false;
+                  if (!w.sees(800us, [&] { return w.asked(); })) return false;
+                  w.often(999us);
+                  if (w.signalled() || s.other_ran) return false;
+                  return w.sees(1ms, [&] { return w.signalled(); }) &&
+                         w.sees(1ms, [&] { return s.other_ran.load(); });
+                });
+}
+TEST_F(RetakeProcess, WhoComputesIsAskedBeforeItIsSentASignal) { expect("computes"); }
+
+// … and not, if it comes to the runtime in between.
+WEFT_CHILD(computes_and_calls) {
+  return judged(
+      [](subject& s) {
+        const weft::chan<int> c(1);
+        s.tid = gettid();
+        while (!s.over) static_cast<void>(c.try_recv());  // never parks
+      },
+      [](subject& s) {
+        if (!eventually_hogging([&] { return s.tid != 0; })) return false;
+        slice_watcher w;
+        return w.sees(800us, [&] { return s.other_ran.load(); }) && signals_that_froze() == 0;
+      });
+}
+TEST_F(RetakeProcess, WhoMakesRoomWhenAskedIsSentNoSignal) { expect("computes_and_calls"); }
 
 }  // namespace
 
