@@ -54,8 +54,9 @@ class MaxProcsTrees : public testing::Test {
     write(path + "/cpu.cfs_quota_us", quota + "\n");
     write(path + "/cpu.cfs_period_us", "100000\n");
   }
-  std::string said(std::vector<std::string> environment = {}) const {
-    environment.emplace_back(kEightProcessors);
+  std::string said(std::vector<std::string> environment = {},
+                   const char* processors = kEightProcessors) const {
+    environment.emplace_back(processors);
     environment.push_back("WEFT_TEST_TREE=" + tree_.path());
     const auto r = run_child("prints_procs", environment);
     return r.status == 0 ? r.output : "status " + std::to_string(r.status) + ": " + r.output;
@@ -184,6 +185,18 @@ TEST_F(MaxProcsTrees, WhatElseSaysANumber) {
   EXPECT_EQ(said({"WEFTMAXPROCS=6"}), "6\n");
   EXPECT_EQ(said({"WEFTMAXPROCS=x"}), "3\n");
   EXPECT_EQ(said({"WEFTDEBUG=containermaxprocs=0"}), "8\n");
+}
+
+// Go: TestCgroupGOMAXPROCSHigherThanNumCPU, SchedAffinity. [CG-1], [CG-2] A limit gives nobody processors.
+TEST_F(MaxProcsTrees, TheMaskIsALimitToo) {
+  groups("0::/\n");
+  mounts("648 644 0:29 /" + kV2);
+  v2("", "900000");
+  EXPECT_EQ(said(), "8\n");
+  v2("", "300000");
+  EXPECT_EQ(said({}, "WEFT_TEST_FORCE=pretend_cpus=2"), "2\n");
+  v2("", "50000");
+  EXPECT_EQ(said({}, "WEFT_TEST_FORCE=pretend_cpus=1"), "1\n");
 }
 
 // [CG-7] sysmon itself sees what becomes of the limit.
