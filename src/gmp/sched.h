@@ -36,8 +36,9 @@ inline constexpr std::uint32_t kLongestSlice = 64;  // switches; then the ring g
 struct sched_state {
   // -- read by everybody, written when the number of Ps changes (world stopped)
   alignas(64) p_table<P> ps;
-  std::int32_t cpus = 1;    // constant after boot
-  sigset_t initial_mask{};  // constant after boot: what Ms run user code with
+  std::int32_t cpus = 1;                // constant after boot
+  sigset_t initial_mask{};              // constant after boot: what Ms run user code with
+  bool blocked_runtime_signal = false;  // … which the process began without
 
   // -- the idle protocol's counters, on a line of their own
   idle_state idle;

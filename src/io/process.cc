@@ -21,6 +21,8 @@
 
 #include "io/calls.h"
 #include "os/test_hooks.h"
+#include "sched/preempt.h"
+#include "sched/sched_api.h"
 
 extern char** environ;
 
@@ -59,14 +61,15 @@ struct spawn_plan {
   spawn_plan(const spawn_plan&) = delete;
   spawn_plan& operator=(const spawn_plan&) = delete;
 
-  // Signals as a new program expects them, whatever this thread has.
-  void reset_signals() {
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  // Those are blocked with which this process began, whatever this thread has. What is ignored stays so, and handlers end by
+  // themselves. [SC-10]
+  void inherit_signals() {
+    sigset_t mask = rt::sched.initial_mask;
+    if (rt::sched.blocked_runtime_signal) {
+      sigaddset(&mask, rt::runtime_signal());
+    }
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   }
 
   posix_spawn_file_actions_t actions;
@@ -197,7 +200,8 @@ child command::start(std::error_code& ec) const {
   spawn_plan plan;
   child c;
   int error = 0;
-  plan.reset_signals();
+  rt::ensure_started();
+  plan.inherit_signals();
   for (int i = 0; i < 3 && error == 0; ++i) {
     int ours = -1;
     error = redirect(plan, i, streams_[i], &ours);

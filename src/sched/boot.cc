@@ -53,6 +53,7 @@ WEFT_RUNS_AT_START void boot() {
   pthread_sigmask(SIG_SETMASK, nullptr, &sched.initial_mask);
   load_debug_vars();
   choose_signal();
+  sched.blocked_runtime_signal = sigismember(&sched.initial_mask, runtime_signal()) == 1;
   sigdelset(&sched.initial_mask, runtime_signal());
   sched.started_at = nanotime();
   note_time(sched.started_at);

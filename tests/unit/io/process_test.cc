@@ -11,6 +11,7 @@
 #include <weft/context.h>
 #include <weft/go.h>
 #include <weft/process.h>
+#include <weft/runtime.h>
 #include <weft/thread.h>
 #include <weft/time.h>
 
@@ -120,6 +121,35 @@ TEST_P(Process, StreamsMayBeSwapped) {
     std::error_code ec;
     command("true").err(stream_choice::fd(-1)).run(ec);
     EXPECT_EQ(ec, std::errc::bad_file_descriptor);
+  });
+}
+
+// Which signals a program blocks, and ignores, as the kernel says.
+std::string own_signals() {
+  return command("grep", {"-E", "Sig(Blk|Ign)", "/proc/self/status"}).output().out;
+}
+
+// Not what the goroutine's thread blocks; but what the process ignores.
+TEST_P(Process, InheritsSignalsOfTheProcess) {
+  run([] {
+    const std::string clean = own_signals();
+    weft::runtime::lock_os_thread();
+    sigset_t mine, before;
+    sigemptyset(&mine);
+    sigaddset(&mine, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &mine, &before);
+    std::signal(SIGWINCH, [](int) {});  // which another program cannot have
+    EXPECT_EQ(own_signals(), clean);
+    const auto old = std::signal(SIGUSR1, SIG_IGN);
+    std::string ignored = clean;
+    const std::size_t digit = ignored.size() - 1 - (SIGUSR1 + 3) / 4;  // of the last word
+    const int bits = std::stoi(ignored.substr(digit, 1), nullptr, 16) | 1 << (SIGUSR1 - 1) % 4;
+    ignored[digit] = "0123456789abcdef"[bits];
+    EXPECT_EQ(own_signals(), ignored);
+    std::signal(SIGUSR1, old);
+    std::signal(SIGWINCH, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    weft::runtime::unlock_os_thread();
   });
 }
 

@@ -354,10 +354,28 @@ WEFT_CHILD(execs) {
   });
   return status == 0 ? kRight : 1;
 }
+// … by weft, to the last bit.
+WEFT_CHILD(commands) {
+  sigset_t block;
+  sigemptyset(&block);
+  sigaddset(&block, SIGURG);
+  sigaddset(&block, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &block, nullptr);
+  bool good = false;
+  weft::run([&] {
+    under_preemption([&] {
+      good = weft::process::command("grep", {"SigBlk", "/proc/self/status"}).run().ok();
+    });
+  });
+  return good ? kRight : 1;
+}
 TEST_F(PreemptProcess, ExecutedProgramsHaveTheOriginalMask) {
-  const auto r = weft::test::run_child("execs");
+  auto r = weft::test::run_child("execs");
   EXPECT_EQ(r.status, kRight) << r.output;
-  EXPECT_EQ(r.output, "SigBlk:\t0000000000000800\n") << "SIGUSR2, and perhaps SIGURG";
+  EXPECT_EQ(r.output, "SigBlk:\t0000000000000800\n") << "SIGUSR2; Ms have unblocked SIGURG";
+  r = weft::test::run_child("commands");
+  EXPECT_EQ(r.status, kRight) << r.output;
+  EXPECT_EQ(r.output, "SigBlk:\t0000000000400800\n") << "SIGURG and SIGUSR2";
 }
 
 // -- without -------------------------------------------------------------------------------------
