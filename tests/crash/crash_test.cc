@@ -564,6 +564,8 @@ TEST(Overflow, IsNotEveryFault) {
   const outcome sent = run_program("fault_sent");
   EXPECT_EQ(sent.signal, SIGSEGV) << sent.err;
   EXPECT_EQ(sent.err.find("fatal error"), std::string::npos) << sent.err;
+  EXPECT_EQ(sent.err.find("goroutine"), std::string::npos)
+      << sent.err << "it is no fault of anybody's";
 }
 TEST(Overflow, LeavesOtherFaultsToThePreviousHandler) {
   const outcome jumps = run_program("faults_left_by_jumps");
