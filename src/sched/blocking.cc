@@ -19,6 +19,7 @@
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "sched/spawner.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -32,6 +33,10 @@ void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
   P* pp = mp->p;
   gp->transition<g_status::running, g_status::syscall>();
   mp->border.be_robbed();
+  // It makes room. Otherwise it would be asked for that again at once, without a P, and wait for one before the call.
+  if (!WEFT_MUTANT("away-but-asked")) {
+    mp->border.begin_slice();
+  }
   release_p(mp, p_status::idle);
   list_robbed_locked(mp);
   sched.lock.unlock();
@@ -40,6 +45,9 @@ void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
 
 // True: it has no P now.
 bool give_p_away(M* mp) {
+  if (this_thread_exits()) {
+    return false;  // it keeps its P (P3 in thread_exit.cc), for which nobody waits any more
+  }
   sched.lock.lock();
   if (thread_is_created_locked()) {
     sched.lock.unlock();
@@ -92,7 +100,7 @@ WEFT_NO_TSAN blocking_call::blocking_call(bool surely) noexcept {
   const int saved = errno;  // a call may be judged by whether it changes it
   mp = enter_runtime();
   if (surely) {
-    outermost_ = !give_p_away(mp) && mp->begin_call();  // then sysmon takes it
+    outermost_ = !give_p_away(mp) && mp->begin_call();  // then sysmon takes it, if it is needed
   } else {
     give_p_to_waiting(mp);
   }

@@ -185,6 +185,9 @@ WEFT_CHILD(statics_use_weft_on_a_goroutine) {
       weft::gosched();
       weft::runtime::stop_the_world([] {});
       weft::gosched();
+      const weft::no_preempt scope;
+      weft::runtime::blocking([] { sched_yield(); });
+      weft::runtime::blocking_for_long([] { sched_yield(); });
       std::printf("asked\n");
     }
   };

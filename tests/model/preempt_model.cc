@@ -139,6 +139,26 @@ void blocks(world& w) {
   s->all_run(w, 1);
 }
 
+// … and was asked to make room just before: it has done so, and waits for no P before its call.
+void asked_before_it_blocks(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  job* b = s->add(w, "b");
+  b->steps = {[s] {
+    user_code([s] {
+      rt::current_m()->border.ask();
+      {
+        const weft::detail::blocking_call call(true);
+        check(rt::current_m()->p == nullptr, "it has given its P away, and has one");
+      }
+      s->call();
+    });
+  }};
+  s->runs_alone(w, b);
+  job* other = s->plain(w, "a", *w.make<bool>(false));
+  w.thread("T", [=] { state::comes(other); });
+  s->all_run(w, 1);
+}
+
 // It says that it may block, as others have done for long: it gives its P away itself, if it sees somebody who waits.
 void expected_to_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
@@ -317,7 +337,7 @@ const protocol kPreempt{
     {"leaves-poked", "announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside",
      "request-dropped", "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing",
      "back-but-robbed", "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside",
-     "BD2"},
+     "away-but-asked", "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -340,6 +360,7 @@ const protocol kPreempt{
         {"borrowed and poked", {.preemptions = 2, .old_loads = 0}, borrowed_and_poked},
         {"borrowed before a scope", {.preemptions = 2, .old_loads = 0}, borrowed_before_scope},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
+        {"asked before it blocks", {.preemptions = 2, .old_loads = 0}, asked_before_it_blocks},
         {"expected to block", {.preemptions = 2, .old_loads = 1}, expected_to_block},
         {"announces",
          {.preemptions = 2, .old_loads = 0},
