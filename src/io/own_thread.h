@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "os/thread.h"
+#include "sched/sched_api.h"
 
 namespace weft::rt {
 
@@ -19,6 +20,7 @@ template <class F>
   if (work == nullptr) {
     return std::make_error_code(std::errc::not_enough_memory);
   }
+  shed_short_slices();
   const int error = create_thread(
       [](void* arg) -> void* {
         (*std::unique_ptr<F>(static_cast<F*>(arg)))();

@@ -217,6 +217,7 @@ child command::start(std::error_code& ec) const {
   words.insert(words.end(), args_.begin(), args_.end());
   const std::vector<std::string> variables = environment(clear_, env_);
   if (error == 0) {
+    rt::shed_short_slices();
     error = posix_spawnp(&c.pid_, program_.c_str(), &plan.actions, &plan.attributes,
                          pointers(words).data(), pointers(variables).data());
   }

@@ -28,6 +28,9 @@
 // BO4: whoever comes to wait meanwhile, the lender among them, has his turn when the loan has lasted for many slices: the
 //      stand-in keeps the P then, too. Otherwise two who hand over to each other would keep it for ever.
 //
+// Its thread has short slices, so that it comes at once (os/thread.h), and what is made there inherits them. So Ms are made by
+// the spawner, and the library's own threads and programs after shed_short_slices(). What users make on an errand keeps them.
+//
 // A stand-in that finds its timer run by others, or everybody on processors, is none any longer: sysmon sees to timers, until
 // it has to wake an M for one again.
 //
@@ -87,6 +90,16 @@ void keep_p(M* mp) {
   mp->lender = nullptr;
   mp->stands_in = false;
   end_short_slices(mp);
+}
+
+// It asks for them again when it next sleeps (stand_in()).
+void shed_short_slices() {
+  M* mp = enter_runtime();
+  if (mp != nullptr && mp->short_slices) {
+    mp->short_slices = false;
+    ask_for_short_slices(false);
+  }
+  leave_runtime(mp);
 }
 
 void end_long_errand(M* mp) {

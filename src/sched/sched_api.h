@@ -261,6 +261,9 @@ void end_long_errand(M* mp);
 // mp has nothing left to do with it: the P is its lender's again. True: mp has slept, and has another one, or is
 // dismissed. False: it keeps it. Blocks: M.
 bool repay_p(M* mp);
+// Before something is made here, a thread or a process, that would inherit how the kernel treats the calling thread, for good.
+// Runs on: G, plain thread.
+void shed_short_slices();
 
 // thread.cc ------------------------------------------------------------------------------------
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.

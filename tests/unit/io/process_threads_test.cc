@@ -1,7 +1,8 @@
-// Goroutines wait for programs, and threads do not, where the kernel has pidfds.
+// Goroutines wait for programs, and threads do not, where the kernel has pidfds. And what programs and threads do not inherit.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,8 +14,11 @@
 
 #include "gmp/inside.h"
 #include "gmp/sched.h"
+#include "io/own_thread.h"
 #include "os/test_hooks.h"
+#include "os/thread.h"
 #include "support/fixture.h"
+#include "support/thread_state.h"
 #include "support/threads.h"
 
 namespace {
@@ -82,5 +86,46 @@ TEST_P(ProcessThreads, NobodysThreadWaits) {
     while_waiting([&] { EXPECT_TRUE(eventually([] { return own_threads() >= kPrograms; })); });
   });
 }
+
+// ns; what the kernel says is its own affair, but for those who have asked for short ones.
+std::uint64_t slice_of(int tid) {
+  struct {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+  } attributes{};
+  ::syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0);
+  return attributes.runtime;
+}
+
+// As one that borrows a P (sched/borrow.cc). True: the kernel knows of such slices.
+WEFT_TEST_OF_THE_THREAD bool has_short_slices() {
+  const weft::rt::inside here;
+  const std::uint64_t usual = slice_of(0);
+  weft::rt::ask_for_short_slices(true);
+  weft::rt::current_m()->short_slices = true;
+  return slice_of(0) != usual;
+}
+
+TEST_P(ProcessThreads, NobodyInheritsShortSlices) {
+  run([] {
+    const std::uint64_t usual = slice_of(0);
+    if (!has_short_slices()) GTEST_SKIP() << "this kernel has none";
+    auto program = weft::process::command("sleep", {"1000"}).start();
+    EXPECT_EQ(slice_of(program.pid()), usual);
+    program.kill();
+    program.wait();
+    std::atomic<std::uint64_t> of_thread{0};
+    has_short_slices();
+    EXPECT_FALSE(weft::rt::on_own_thread([&] { of_thread = slice_of(0); }));
+    EXPECT_EQ(slice_of(0), usual);
+    EXPECT_TRUE(eventually([&] { return of_thread != 0; }));
+    EXPECT_EQ(of_thread, usual);
+  });
+}
+
+WEFT_OVER_PROCS(ProcessThreads);
 
 }  // namespace
