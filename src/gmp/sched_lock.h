@@ -70,7 +70,7 @@ class WEFT_CAPABILITY("lock") waking_lock : public ranked_lock {
     if (WEFT_MUTANT("note-taken-late")) {
       wakes_.store(nullptr, WEFT_ORDER(SL0, relaxed));  // order: relaxed, a mistake
     }
-    if (sysmon) {
+    if (sysmon && !WEFT_MUTANT("sysmon-sleeps-on")) {
       sysmon_rest.wake();
     }
     if (other != nullptr) {

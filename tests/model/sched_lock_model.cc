@@ -1,7 +1,8 @@
-// Exhaustive model of gmp/sched_lock.h: whoever is to be woken when the lock is free is woken, once.
-//
-// (sysmon's own sleep is modelled in long_sleep_model.cc; it may be woken for nothing.)
+// Exhaustive model of gmp/sched_lock.h: whoever is to be woken when the lock is free is woken, once. And sysmon, whose sleep is
+// otherwise modelled in long_sleep_model.cc, need not be fenced off from whoever makes work visible under the lock, under which
+// it looks before it sleeps.
 #include <gtest/gtest.h>
+#include <new>
 
 #include "gmp/sched_lock.h"
 #include "model/protocol.h"
@@ -97,6 +98,47 @@ void twice_at_once(world& w) {
   s->all_are_served(w, 2);
 }
 
+// As sysmon (sched/sysmon.cc), and those who call wake_sysmon_locked().
+struct watched {
+  rt::waking_lock lock{rt::lock_rank::leaf};
+  rt::cell<int> work;  // race-checked
+
+  watched() {
+    rt::sysmon_rest.~long_sleep();
+    new (&rt::sysmon_rest) rt::long_sleep;
+  }
+  int look() {
+    lock.lock();
+    const int found = work.get();
+    lock.unlock();
+    return found;
+  }
+  // It sleeps until it is woken, so that a lost wake-up is a deadlock.
+  void look_and_sleep() {
+    rt::sysmon_rest.begin();
+    if (look() == 0) rt::sysmon_rest.sleep();
+    rt::sysmon_rest.end();
+  }
+  void submit() {
+    lock.lock();
+    work.set(work.get() + 1);
+    if (rt::sysmon_rest.asleep()) lock.wake_sysmon_afterwards();
+    lock.unlock();
+  }
+};
+
+void sysmon_sleeps(world& w, int submitters) {
+  auto* s = w.make<watched>();
+  w.thread("sysmon", [s] {
+    s->look_and_sleep();
+    check(s->look() != 0, "sysmon was woken for nothing");
+    s->look_and_sleep();
+  });
+  for (int i = 0; i < submitters; ++i) {
+    w.thread(i == 0 ? "A" : "B", [s] { s->submit(); });
+  }
+}
+
 const protocol kProtocol{
     "sched_lock",
     {"gmp/sched_lock.h"},
@@ -106,6 +148,8 @@ const protocol kProtocol{
         {"two rouse twice", {.preemptions = 3}, two_rouse_twice},
         {"beside others", {.preemptions = 3}, beside_others},
         {"twice at once", {.preemptions = 3}, twice_at_once},
+        {"sysmon sleeps", {.preemptions = 4}, [](world& w) { sysmon_sleeps(w, 1); }},
+        {"sysmon sleeps beside two", {.preemptions = 3}, [](world& w) { sysmon_sleeps(w, 2); }},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

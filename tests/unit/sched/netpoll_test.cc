@@ -168,4 +168,42 @@ TEST_P(Netpoll, TheBackStopFindsAnMForAFreeP) {
   ::close(event);
 }
 
+// Nobody polls, because all who are asleep fell asleep before anybody waited, or nobody is asleep; and all Ps are in use. Once
+// the back-stop has looked somebody does, and the next news waits for no further look.
+TEST_P(Netpoll, TheBackStopHasSomebodyPoll) {
+  std::atomic<bool> over{false};
+  std::atomic<int> computing{0};
+  const int event = eventfd(0, EFD_CLOEXEC);
+  const std::uint64_t one = 1;
+  std::thread sysmon([&] {
+    while (computing < procs()) std::this_thread::yield();
+    std::int64_t now = 1;
+    EXPECT_TRUE(weft::test::eventually_hogging([&] {
+      weft::rt::netpoll_backstop(now += 11'000'000);
+      return weft::rt::sched.poll_asleep.load(std::memory_order_relaxed) != 0;
+    }));
+    EXPECT_EQ(::write(event, &one, sizeof one), 8);
+    EXPECT_TRUE(weft::test::eventually_hogging([] { return !weft::rt::io_is_awaited(); }));
+    over = true;
+  });
+  run([&] {
+    weft::io::poll_fd p(event);
+    weft::thread waits([&] { p.wait_readable(); });
+    while (!weft::rt::io_is_awaited()) weft::gosched();
+    weft::wait_group wg;
+    for (int i = 1; i < procs(); ++i) {
+      wg.go([&] {
+        ++computing;
+        while (!over) sched_yield();
+      });
+    }
+    ++computing;
+    while (!over) sched_yield();
+    waits.join();
+    wg.wait();
+  });
+  sysmon.join();
+  ::close(event);
+}
+
 }  // namespace
