@@ -29,7 +29,7 @@
 // when its time comes (borrow.cc). So sysmon can sleep on.
 //
 // T3: if no P is idle and a timer pending, then there is a stand-in as in T1, or sysmon looks by the time that it is
-//     due, or a little later (kTimerGrace), or it has been woken. A stand-in that leaves tells sysmon, or whoever is the
+//     due, or a little later (kTimerGrace; 2 ms while it rests firmly, retake.cc), or it has been woken. A stand-in that leaves tells sysmon, or whoever is the
 //     watcher then; so does a watcher of another kind that wakes and finds no P.
 //
 // Crowds: so many timers close together that a wake-up for each would cost more than what they start.
