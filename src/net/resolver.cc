@@ -68,10 +68,21 @@ std::error_code error_of(int code) {
   }
 }
 
+// By a test, which may hold it.
+bool is_delayed() {
+  const auto& hook = rt::os::test_hooks.resolver_delay_ms;
+  const std::int64_t delay = hook.get();
+  if (delay == 0) {
+    return false;
+  }
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay < 0 ? 1 : delay));
+  } while (delay < 0 && hook.get() < 0);
+  return true;
+}
+
 void ask_system(request& r) {
-  const std::int64_t delay = rt::os::test_hooks.resolver_delay_ms.get();
-  if (delay != 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+  if (is_delayed()) {
     std::uint16_t port = 0;
     endpoint e;
     if (r.host == "slow.test" && numeric_port(r.service, &port) && numeric("127.0.0.1", port, &e)) {

@@ -56,7 +56,8 @@ struct test_hooks_t {
   test_hook io_faults_left{-1};  ///< … so many of them, then none; -1: without end
   test_hook close_error{0};      ///< close(2) gives this errno, and closes all the same
   test_hook deny_pidfd{0};       ///< pidfd_open gives ENOSYS
-  test_hook resolver_delay_ms{0};     ///< getaddrinfo takes so long, and knows "slow.test"
+  test_hook resolver_delay_ms{
+      0};  ///< getaddrinfo takes so long, and knows "slow.test"; -1: as long as it is -1
   test_hook accept_emfile_count{0};   ///< so many accepts give EMFILE
   test_hook accept_aborted_count{0};  ///< so many accepts give ECONNABORTED
   test_hook hold_signals{0};  ///< a handler of signal::notify waits: 1 before it counts, 2 after

@@ -249,7 +249,7 @@ TEST_P(NetFaults, TheResolverIsSlow) {
   run([&] {
     std::error_code ec;
     auto [ctx, cancel] = weft::with_timeout(weft::context(), 2ms);
-    test_hooks.resolver_delay_ms.set(2000);  // long after the limit, on a slow machine, too
+    test_hooks.resolver_delay_ms.set(-1);  // not before the limit, however slow the machine is
     net::resolver::lookup("slow.test:80", ctx, ec);
     EXPECT_EQ(ec, std::errc::timed_out);
     cancel();
@@ -266,12 +266,11 @@ TEST_P(NetFaults, TheResolverIsSlow) {
   });
 }
 
-// Whoever has asked may leave at any time; the answer that comes later is nobody's, and the next one gets his own.
+// Whoever has asked may leave at any time: there is no answer before all have left. Then it is nobody's, and the next one
+// gets his own.
 TEST_P(NetFaults, AsksTheResolverAndLeaves) {
-  constexpr auto kDelay = 2000ms;
-  test_hooks.resolver_delay_ms.set(kDelay.count());
+  test_hooks.resolver_delay_ms.set(-1);
   run([&] {
-    const auto begun = test_clock::now();
     const auto expect_cancelled = [](auto ask) {
       auto [ctx, cancel] = weft::with_cancel(weft::context());
       weft::thread asks([&, &ctx = ctx] {
@@ -291,7 +290,6 @@ TEST_P(NetFaults, AsksTheResolverAndLeaves) {
     expect_cancelled([](const weft::context& ctx) { net::resolver::lookup("slow.test:80", ctx); });
     expect_cancelled([](const weft::context& ctx) { net::dial("slow.test:80", ctx); });
     expect_cancelled([](const weft::context& ctx) { net::dial_udp("slow.test:80", ctx); });
-    EXPECT_LT(test_clock::now() - begun, kDelay) << "somebody has waited for the answer";
     test_hooks.resolver_delay_ms.set(1);
     EXPECT_EQ(net::resolver::lookup("slow.test:81"), std::vector{endpoint("127.0.0.1:81")});
   });
@@ -302,17 +300,14 @@ TEST_P(NetFaults, TheResolverIsNotAskedForHosts) {
   std::ifstream hosts("/etc/hosts");
   const std::string text{std::istreambuf_iterator<char>(hosts), {}};
   if (text.find("localhost") == text.npos) GTEST_SKIP() << "/etc/hosts does not know localhost";
-  constexpr auto kDelay = 60s;
-  test_hooks.resolver_delay_ms.set(std::chrono::milliseconds(kDelay).count());
+  test_hooks.resolver_delay_ms.set(-1);  // whoever asks gets no answer
   run([&] {
-    const auto start = weft::clock::now();
     for (const char* name : {"localhost:80", "LocalHost:80"}) {
       const auto found = net::resolver::lookup(name);
       ASSERT_FALSE(found.empty());
       EXPECT_TRUE(found[0].address() == "127.0.0.1" || found[0].address() == "::1")
           << found[0].to_string();
     }
-    EXPECT_LT(weft::clock::now() - start, kDelay / 2);
   });
 }
 
