@@ -326,7 +326,7 @@ void wait_beside_a_locker() {
     std::printf("%s\n", end == weft::cv_status::timeout ? "waited" : "notified");
   });
   weft::go([] { m.lock(); });
-  while (weft::test::waiting_goroutines() == 0) weft::test::give_way();
+  while (weft::test::parked_goroutines() == 0) weft::test::give_way();
 }
 WEFT_CHILD(static_waits_beside_a_locker) {
   wait_beside_a_locker();

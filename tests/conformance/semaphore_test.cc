@@ -17,8 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using weft::test::eventually;
+using weft::test::parked_goroutines;
 using weft::test::scaled;
-using weft::test::waiting_goroutines;
 
 class Semaphore : public weft::test::over_procs {};
 
@@ -116,7 +116,7 @@ TEST_P(Semaphore, InTheOrderOfWaiting) {
     constexpr int kWaiters = 15;
     std::atomic<int> got{0};
     std::atomic<bool> has[kWaiters] = {};
-    const std::uint64_t others = waiting_goroutines();
+    const std::uint64_t others = parked_goroutines();
     for (int i = 0; i < kWaiters; ++i) {
       wg.go([&, i] {
         s.acquire();
@@ -124,7 +124,7 @@ TEST_P(Semaphore, InTheOrderOfWaiting) {
         ++got;
       });
       ASSERT_TRUE(eventually(
-          [&] { return waiting_goroutines() == others + static_cast<std::uint64_t>(i) + 1; }));
+          [&] { return parked_goroutines() == others + static_cast<std::uint64_t>(i) + 1; }));
     }
     int given = 0;
     for (const int units : {1, 4, 2, 1, 7}) {
@@ -143,7 +143,7 @@ TEST_P(Semaphore, InTheOrderOfWaiting) {
 TEST_P(Semaphore, TheReleaserDoesNotOvertake) {
   run([] {
     weft::binary_semaphore s(0);
-    const std::uint64_t others = waiting_goroutines();
+    const std::uint64_t others = parked_goroutines();
     for (int i = 0; i < scaled(200, 20); ++i) {
       weft::wait_group wg;
       bool had = false;
@@ -152,7 +152,7 @@ TEST_P(Semaphore, TheReleaserDoesNotOvertake) {
         had = true;
         s.release();
       });
-      ASSERT_TRUE(eventually([&] { return waiting_goroutines() > others; }));
+      ASSERT_TRUE(eventually([&] { return parked_goroutines() > others; }));
       s.release();
       if (i % 2 == 0) {
         s.acquire();

@@ -17,8 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using weft::test::eventually;
+using weft::test::parked_goroutines;
 using weft::test::scaled;
-using weft::test::waiting_goroutines;
 
 class SharedMutex : public weft::test::over_procs {};
 
@@ -146,12 +146,12 @@ TEST_P(SharedMutex, ReadersGoBeforeTheNextWriter) {
     };
     weft::wait_group wg;
     // Returns when he waits, so that all of them come in the order of these calls.
-    const auto others = waiting_goroutines();
+    const auto others = parked_goroutines();
     std::uint64_t waiting = 0;
     const auto enters = [&](auto f) {
       wg.go(f);
       ++waiting;
-      EXPECT_TRUE(eventually([&] { return waiting_goroutines() >= others + waiting; }));
+      EXPECT_TRUE(eventually([&] { return parked_goroutines() >= others + waiting; }));
     };
     const auto read = [&] {
       m.lock_shared();

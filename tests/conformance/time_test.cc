@@ -34,8 +34,8 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT
 using weft::test::eventually;
+using weft::test::parked_goroutines;
 using weft::test::scaled;
-using weft::test::waiting_goroutines;
 using clock = weft::clock;
 
 class Time : public weft::test::over_procs {};
@@ -143,7 +143,7 @@ TEST_P(Time, LongestSleepIsForEver) {
   run([] {
     auto [ctx, cancel] = weft::with_cancel(weft::context::background());
     auto [short_ctx, cancel_short] = weft::with_timeout(weft::context::background(), 5ms);
-    const std::uint64_t others = waiting_goroutines();
+    const std::uint64_t others = parked_goroutines();
     std::atomic<int> ended{0};
     weft::wait_group wg;
     const auto sleeps = [&ended](const weft::context& until, auto d, std::errc why) {
@@ -158,7 +158,7 @@ TEST_P(Time, LongestSleepIsForEver) {
       EXPECT_EQ(weft::sleep_until(c, clock::time_point::max()), std::errc::operation_canceled);
       ++ended;
     });
-    EXPECT_TRUE(eventually([&] { return waiting_goroutines() >= others + 3; }));
+    EXPECT_TRUE(eventually([&] { return parked_goroutines() >= others + 3; }));
     sleeps(short_ctx, std::chrono::hours::max(), std::errc::timed_out);
     weft::this_thread::sleep_for(1ms);                        // sleep-ok: the subject
     weft::this_thread::sleep_for(-1ms);                       // sleep-ok: the subject

@@ -1,4 +1,4 @@
-// How many goroutines wait, by the runtime's own count, and for what.
+// How many goroutines wait, and for what.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,18 @@
 
 namespace weft::test {
 
+// By the runtime's own count, an estimate: whom an M has taken from a queue, and does not run yet, is counted, too, for as
+// long as a busy machine lets its thread wait. Enough where there is one P.
 inline std::uint64_t waiting_goroutines() {
   for (const auto& m : runtime::metrics()) {
     if (m.name == "/sched/goroutines/waiting:goroutines") return m.count;
   }
   return 0;
 }
+
+// To the last one: the world stands still for the count. Whoever is counted has queued for what it waits for.
+// Without a look inside: the estimate.
+std::uint64_t parked_goroutines();
 
 // Somebody waits for that ("chan send"), and whoever looks for him finds him: the world stands still for the report.
 inline bool somebody_waits_in(const std::string& reason) {
