@@ -15,6 +15,7 @@
 #include <weft/select.h>
 #include <weft/wait_group.h>
 
+#include "support/cpu_time.h"
 #include "support/fixture.h"
 #include "support/waiting.h"
 
@@ -26,8 +27,8 @@ using weft::recv;
 using weft::select;
 using weft::send;
 using weft::test::eventually;
+using weft::test::parked_goroutines;
 using weft::test::scaled;
-using weft::test::waiting_goroutines;
 
 class Select : public weft::test::over_procs {};
 
@@ -380,9 +381,9 @@ TEST_P(Select, AllCombinationsOfParties) {
   });
 }
 
-// How long it takes n goroutines that select on one channel to leave it, the last who came first.
-weft::test::test_clock::duration time_to_leave(int n) {
-  const std::uint64_t others = waiting_goroutines();
+// What it costs n goroutines that select on one channel to leave it, the last who came first.
+std::chrono::nanoseconds cost_of_leaving(int n) {
+  const std::uint64_t others = parked_goroutines();
   const chan<int> shared;
   std::atomic<int> begun{0};
   std::vector<chan<int>> own(static_cast<std::size_t>(n));
@@ -394,25 +395,25 @@ weft::test::test_clock::duration time_to_leave(int n) {
     });
   }
   EXPECT_TRUE(eventually([&] {  // to count them takes time as well
-    return begun == n && waiting_goroutines() >= others + static_cast<std::uint64_t>(n);
+    return begun == n && parked_goroutines() >= others + static_cast<std::uint64_t>(n);
   }));
-  const auto start = weft::test::test_clock::now();
+  const auto before = weft::test::cpu_time();
   for (int i = n - 1; i >= 0; --i) own[static_cast<std::size_t>(i)].send(1);
   wg.wait();
-  return weft::test::test_clock::now() - start;
+  return weft::test::cpu_time() - before;
 }
 
 // Go: test/chanlinear.go: thousands that select on one channel leave it one by one, not in n steps. Four times as many
-// take four times as long, or ten, since that is a matter of microseconds each; where each was looked for among the
-// others, with its node on a stack of its own, they took fifty times as long and more. The best of a few, as the machine
-// only ever adds to them.
+// cost four times as much, or ten, since that is a matter of microseconds each; where each was looked for among the
+// others, with its node on a stack of its own, they cost fifty times as much and more. The best of a few, as others who use
+// the processors' caches only ever add to them.
 TEST_P(Select, LeavingIsNotLinear) {
   run([] {
     const int n = WEFT_TEST_TSAN ? 300 : 2000;
-    auto few = weft::test::test_clock::duration::max(), many = few;
+    auto few = std::chrono::nanoseconds::max(), many = few;
     for (int i = 0; i < 6 && (i < 3 || many > 25 * few); ++i) {
-      few = std::min(few, time_to_leave(n));
-      many = std::min(many, time_to_leave(4 * n));
+      few = std::min(few, cost_of_leaving(n));
+      many = std::min(many, cost_of_leaving(4 * n));
     }
     EXPECT_LE(many.count(), 25 * few.count()) << "nanoseconds";
   });
