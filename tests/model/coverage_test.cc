@@ -49,6 +49,8 @@ TEST(Coverage, EverySiteBelongsToAProtocol) {
   expect_all_sites_covered(all);
 }
 
+TEST(Coverage, EveryMutantIsTried) { expect_all_mutants_tried(all_protocols()); }
+
 TEST(Coverage, NoOrderInTheSourcesEscapes) {
   expect_all_orders_accounted_for(all_protocols(), kExempt);
 }

@@ -180,6 +180,31 @@ void expect_all_sites_covered(const std::vector<const protocol*>& protocols) {
   }
 }
 
+void expect_all_mutants_tried(const std::vector<const protocol*>& protocols) {
+  std::size_t planted = 0;
+  for (const logic_mutant& m : logic_mutants()) {
+    if (m.file.empty()) continue;
+    ++planted;
+    EXPECT_TRUE(std::any_of(protocols.begin(), protocols.end(),
+                            [&m](const protocol* p) { return p->covers(m); }))
+        << m.name << " in " << m.file << " is tried by no protocol";
+  }
+  EXPECT_GT(planted, 100u) << "not found";
+  for (const protocol* p : protocols) {
+    for (const std::string& label : p->labels) {
+      const auto& sites = all_sites();
+      const auto& mutants = logic_mutants();
+      const bool is_there =
+          std::any_of(sites.begin(), sites.end(),
+                      [&](const site* s) { return s->label == label && p->covers(*s); }) ||
+          std::any_of(mutants.begin(), mutants.end(), [&](const logic_mutant& m) {
+            return m.name == label && !m.file.empty() && p->covers(m);
+          });
+      EXPECT_TRUE(is_there) << p->name << ": there is no " << label << " in its files";
+    }
+  }
+}
+
 namespace {
 
 const char* const kUnnamed = "";  // an order without a label

@@ -43,6 +43,10 @@ void expect_all_mutants_caught(const protocol& p);
 // them, must be enrolled and must belong to a protocol.
 void expect_all_sites_covered(const std::vector<const protocol*>& protocols);
 
+// Every mistake that is planted in a header or a source is some protocol's to catch, and every label that a protocol names is
+// there, in one of its files: one that was renamed, or moved to another file, would pass for caught.
+void expect_all_mutants_tried(const std::vector<const protocol*>& protocols);
+
 // An order that no model checks, and why none is needed.
 struct exemption {
   std::string file;   // below src/ or include/
