@@ -266,6 +266,10 @@ class jthread {
   thread thread_;
 };
 
+// For those who call them by their full names, as std::swap().
+void swap(thread& a, thread& b) noexcept;
+void swap(jthread& a, jthread& b) noexcept;
+
 }  // namespace weft
 
 template <>

@@ -87,7 +87,6 @@ class packaged_task<R(Args...)> {
     std::swap(callable_, other.callable_);
     std::swap(state_, other.state_);
   }
-  friend void swap(packaged_task& a, packaged_task& b) noexcept { a.swap(b); }
 
   bool valid() const noexcept { return static_cast<bool>(state_); }
   future<R> get_future() {
@@ -121,6 +120,11 @@ class packaged_task<R(Args...)> {
   std::unique_ptr<detail::task_callable<R, Args...>> callable_;
   state state_;
 };
+
+template <class R, class... Args>
+void swap(packaged_task<R(Args...)>& a, packaged_task<R(Args...)>& b) noexcept {
+  a.swap(b);
+}
 
 template <class R, class... Args>
 packaged_task(R (*)(Args...)) -> packaged_task<R(Args...)>;
