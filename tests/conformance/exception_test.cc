@@ -1,14 +1,19 @@
 // X1: what C++ keeps per thread about exceptions belongs to the goroutine (D6): yields and parks in
 // catch blocks and in destructors during unwinding, on whatever thread it goes on.
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <weft/chan.h>
+#include <weft/future.h>
+#include <weft/mutex.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/select.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -16,11 +21,13 @@
 
 namespace {
 
+using namespace std::chrono_literals;  // NOLINT
+
 class Exceptions : public weft::test::over_procs {};
 
-// Every way to leave the thread and to come back, perhaps on another one.
+// Ways to leave the thread and to come back, perhaps on another one.
 void switch_somehow(int how) {
-  switch (how % 5) {
+  switch (how % 10) {
     case 0: weft::gosched(); return;
     case 1: weft::thread([] { weft::gosched(); }).join(); return;
     case 2: {
@@ -30,6 +37,26 @@ void switch_somehow(int how) {
       return;
     }
     case 3: weft::run([] { weft::gosched(); }); return;
+    case 4: {
+      const weft::chan<int> c;
+      weft::go([c] { c.send(1); });
+      c.recv();
+      return;
+    }
+    case 5: {
+      const weft::chan<int> a, b;
+      weft::go([b] { b.recv(); });
+      weft::select(weft::recv(a), weft::send(b, 1));
+      return;
+    }
+    case 6: weft::this_thread::sleep_for(10us); return;  // sleep-ok: a way to park
+    case 7: {
+      weft::timed_mutex m;
+      const std::lock_guard held(m);
+      EXPECT_FALSE(m.try_lock_for(10us));
+      return;
+    }
+    case 8: weft::async(weft::launch::async, [] { weft::gosched(); }).get(); return;
     default: weft::runtime::stop_the_world([] {}); return;
   }
 }
