@@ -10,7 +10,6 @@
 
 #include <weft/chan.h>
 #include <weft/go.h>
-#include <weft/runtime.h>
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
@@ -386,22 +385,22 @@ TEST_P(Chan, WaitersAreServedInOrder) {
   run([] {
     chan<int> c;
     chan<std::pair<int, int>> got(10);
-    const std::uint64_t others = weft::test::waiting_goroutines();
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      weft::go([c, got, n = static_cast<int>(i)] { got.send({n, *c.recv()}); });
-      const auto waits = [&] { return weft::test::waiting_goroutines() > others + i; };
-      EXPECT_TRUE(eventually(waits));
+    for (int i = 0; i < 10; ++i) {
+      weft::go([c, got, i] { got.send({i, *c.recv()}); });
+      EXPECT_TRUE(
+          eventually([i] { return weft::test::how_many_wait_in("chan receive") == i + 1; }));
     }
-    if (weft::runtime::gomaxprocs() == 1) {  // elsewhere nobody knows who came first
-      for (int i = 0; i < 10; ++i) c.send(i);
-      for (int i = 0; i < 10; ++i) {
-        const auto [waiter, value] = *got.recv();
-        EXPECT_EQ(waiter, value);
-      }
-    } else {
-      for (int i = 0; i < 10; ++i) c.send(i);
-      for (int i = 0; i < 10; ++i) got.recv();
+    for (int i = 0; i < 10; ++i) c.send(i);
+    for (int i = 0; i < 10; ++i) {
+      const auto [waiter, value] = *got.recv();
+      EXPECT_EQ(waiter, value);
     }
+    // … and senders.
+    for (int i = 0; i < 10; ++i) {
+      weft::go([c, i] { c.send(i); });
+      EXPECT_TRUE(eventually([i] { return weft::test::how_many_wait_in("chan send") == i + 1; }));
+    }
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(c.recv(), i);
   });
 }
 

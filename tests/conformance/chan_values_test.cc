@@ -25,7 +25,8 @@ using weft::test::eventually;
 
 class ChanValues : public weft::test::over_procs {};
 
-// Sends n values through every way: waiting receiver, waiting sender, buffer, full buffer, select.
+// Sends n values through every way: waiting receiver, waiting sender, buffer, full buffer, select; and without waiting, on
+// one side at a time, or without a buffer the two would never meet.
 template <class T, class Make, class Check>
 void through_all_ways(Make make, Check check) {
   for (const std::size_t capacity : {0, 1, 3}) {
@@ -33,10 +34,17 @@ void through_all_ways(Make make, Check check) {
     weft::wait_group wg;
     wg.go([&] {
       for (int i = 0; i < 60; ++i) {
-        if (i % 3 == 0) {
-          weft::select(weft::send(c, make(i)));
-        } else {
-          c.send(make(i));
+        switch (i % 6) {
+          case 0: weft::select(weft::send(c, make(i))); break;
+          case 1: {
+            T v = make(i);
+            while (!c.try_send(v)) weft::gosched();  // moved from only if it is sent
+            break;
+          }
+          case 2:
+            while (weft::select(weft::send(c, make(i)), weft::otherwise()) != 0) weft::gosched();
+            break;
+          default: c.send(make(i)); break;
         }
         if (i % 7 == 0) weft::gosched();
       }
@@ -44,13 +52,24 @@ void through_all_ways(Make make, Check check) {
     });
     for (int i = 0;; ++i) {
       std::optional<T> v;
-      if (i % 4 == 0) {
-        weft::select(weft::recv(c, [&](std::optional<T> got) {
-          if (got) v.emplace(std::move(*got));
-        }));
-      } else {
-        std::optional<T> got = c.recv();
+      const auto take = [&v](std::optional<T> got) {
         if (got) v.emplace(std::move(*got));
+      };
+      switch (i % 6) {
+        case 0: weft::select(weft::recv(c, take)); break;
+        case 4:
+          while (!v) {
+            if (auto got = c.try_recv()) {
+              v.emplace(std::move(*got));
+            } else {
+              weft::gosched();
+            }
+          }
+          break;
+        case 5:
+          while (weft::select(weft::recv(c, take), weft::otherwise()) != 0) weft::gosched();
+          break;
+        default: take(c.recv()); break;
       }
       if (!v) {
         EXPECT_EQ(i, 60);

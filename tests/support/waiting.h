@@ -26,4 +26,14 @@ inline bool somebody_waits_in(const std::string& reason) {
   return runtime::stack(true).find("[" + reason) != std::string::npos;
 }
 
+// How many do. (Above a hundred the report puts them together.)
+inline int how_many_wait_in(const std::string& reason) {
+  const std::string report = runtime::stack(true);
+  int n = 0;
+  for (std::size_t at = 0; (at = report.find("[" + reason + "]", at)) != std::string::npos; ++at) {
+    ++n;
+  }
+  return n;
+}
+
 }  // namespace weft::test
