@@ -21,6 +21,7 @@
 
 #include "support/fixture.h"
 #include "support/seed.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -330,6 +331,39 @@ TEST_P(Timer, TimerChannel) {
     EXPECT_TRUE(t.reset(1us));
     receiver.join();
     EXPECT_FALSE(t.stop());
+  });
+}
+
+// 182: stopped and reset while somebody waits, which they know nothing of: only what is due reaches him.
+TEST_P(Timer, StoppedAndResetBesideAReceiver) {
+  run([] {
+    for (const bool selects : {false, true}) {
+      weft::timer t(1h);
+      const auto c = t.c();
+      const weft::chan<int> never;
+      std::atomic<int> received{0};
+      weft::thread receiver([&] {
+        if (selects) {
+          weft::select(weft::recv(never), weft::recv(c, [&](auto v) { received += v ? 1 : 100; }));
+        } else {
+          received += c.recv() ? 1 : 100;
+        }
+      });
+      const char* const where = selects ? "select" : "chan receive";
+      EXPECT_TRUE(eventually([=] { return weft::test::somebody_waits_in(where); }));
+      EXPECT_TRUE(t.stop());
+      EXPECT_FALSE(t.stop());
+      EXPECT_FALSE(t.reset(1h)) << "it was stopped";
+      EXPECT_TRUE(t.reset(2h));
+      EXPECT_TRUE(t.stop());
+      for (int i = 0; i < 20; ++i) weft::gosched();
+      EXPECT_EQ(received, 0);
+      EXPECT_FALSE(t.reset(1us));
+      receiver.join();
+      EXPECT_EQ(received, 1);
+      EXPECT_FALSE(c.try_recv());
+      EXPECT_FALSE(t.stop()) << "it was received";
+    }
   });
 }
 
