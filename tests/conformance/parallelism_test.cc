@@ -2,9 +2,12 @@
 // [SP-1], [SP-6], [FR-1]; Go: TestGoroutineParallelism, TestGoroutineParallelism2
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include <weft/io.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/thread.h>
@@ -13,6 +16,8 @@
 #include "support/fixture.h"
 
 namespace {
+
+using namespace std::chrono_literals;  // NOLINT
 
 class Parallelism : public weft::test::runtime_test {
  protected:
@@ -44,6 +49,25 @@ TEST_F(Parallelism, LockStep) {
   weft::run(
       [] {
         for (int i = 0; i < 10; ++i) lock_step(procs(), weft::test::scaled(200, 20));
+      },
+      {.max_procs = procs()});
+}
+
+// The same after all have been asleep, one of them in the poller, and before there are more Ms than are needed: that one
+// has to be woken, too.
+TEST_F(Parallelism, WhileSomebodyPolls) {
+  weft::run(
+      [] {
+        auto [r, w] = weft::io::pipe();
+        char byte = 0;
+        weft::thread reader([&in = r, &byte] { in.read_some(weft::mutable_buffer(&byte, 1)); });
+        for (int round = 0; round < 20; ++round) {
+          weft::this_thread::sleep_for(1ms);  // sleep-ok: so that all are asleep, as a rule
+          lock_step(procs(), 20);
+        }
+        w.write_all(std::string("x"));
+        reader.join();
+        EXPECT_EQ(byte, 'x');
       },
       {.max_procs = procs()});
 }
