@@ -335,6 +335,23 @@ TEST_P(Limits, OnPlainThreads) {
   });
 }
 
+TEST_P(Limits, ReleasedMeanwhileOnPlainThreads) {
+  for_each_kind([](subject& s) {
+    auto [ctx, cancel] = weft::with_timeout(weft::context::background(), 1h);
+    std::atomic<bool> waits{false}, has_it{false};
+    std::thread plain([&, c = ctx] {
+      waits = true;
+      EXPECT_TRUE(s.wait(c)) << s.name;
+      has_it = true;
+    });
+    EXPECT_TRUE(eventually([&] { return waits.load(); }));
+    s.release();
+    EXPECT_TRUE(eventually([&] { return has_it.load(); })) << s.name;
+    plain.join();
+    cancel();
+  });
+}
+
 // Released and cancelled at once: one of them ends the wait, and what was released is not lost.
 TEST_P(Limits, ReleaseBesideCancel) {
   std::atomic<int> outcomes[2] = {};
