@@ -366,7 +366,15 @@ TEST(Deadlock, InAStaticInitialiser) {
                         frame("weft::wait_group::wait"), frame(".*wait_before_main")}));
 }
 TEST(Deadlock, WithoutGoroutines) {
-  EXPECT_CRASH(run_program("deadlock_without_goroutines"), kAsleep);
+  EXPECT_CRASH(run_program("deadlock_without_goroutines"),
+               "^the other thread ends\nfatal error: all goroutines are asleep - deadlock!\n\n");
+}
+TEST(Deadlock, NotWhileAPlainThreadMayAct) {
+  for (const char* procs : {"WEFTMAXPROCS=1", "WEFTMAXPROCS=4"}) {
+    const outcome o = run_program("awaits_a_plain_thread", {procs});
+    EXPECT_EQ(o.exit_status, 7) << o.err;
+    EXPECT_EQ(o.err, "");
+  }
 }
 TEST(Deadlock, AfterAThreadHasKeptItsPromise) {
   EXPECT_CRASH(run_program("deadlock_after_thread_exit"), kAsleep);
@@ -623,6 +631,12 @@ TEST(Fatal, CheckNamesItsPlace) {
 TEST(Fatal, FailureWhileReporting) {
   const outcome o = run_program("fatal_in_fatal");
   EXPECT_CRASH(o, "^fatal error: outer\npanic during panic\nfatal error: inner\n$");
+}
+// [EXT-1]
+TEST(Fatal, FailureAfterFailure) {
+  const outcome o = run_program("fatal_three_times");
+  EXPECT_EQ(o.exit_status, 4);
+  EXPECT_EQ(o.err, "panic during panic\nstack trace unavailable\n");
 }
 
 // --- locks --------------------------------------------------------------------------------------

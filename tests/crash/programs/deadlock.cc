@@ -84,9 +84,26 @@ CRASH_PROGRAM(deadlock_without_goroutines) {
   never.add();
   std::thread([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+    weft::rt::printer().str("the other thread ends\n");
   }).detach();
   wait_forever();
   return 0;
+}
+
+// … nor while there is: the other thread takes its time, in a call that is none of weft's, and comes in the end.
+CRASH_PROGRAM(awaits_a_plain_thread) {
+  return weft::run([] {
+    weft::wait_group thread, others;
+    thread.add();
+    std::thread plain([&thread] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // sleep-ok: the subject
+      thread.done();
+    });
+    for (int i = 0; i < 3; ++i) others.go([&thread] { thread.wait(); });
+    others.wait();
+    plain.join();
+    return 7;
+  });
 }
 
 // A thread that lingers after it has kept its promise is not the one who could wake the others.
@@ -227,11 +244,7 @@ CRASH_PROGRAM(fatal_in_fatal) {
       {.dump = [](weft::rt::printer&, weft::rt::fault) { weft::rt::fatal("inner"); }});
   weft::rt::fatal("outer");
 }
-CRASH_PROGRAM(fatal_in_fatal_in_fatal) {
-  static int times = 0;
-  weft::rt::set_crash_hooks({.freeze_world = [] {
-    ++times;
-    weft::rt::fatal(times == 1 ? "second" : "third");
-  }});
-  weft::rt::fatal("first");
+// Whoever reports fails again and again: this thread begins anew each time.
+CRASH_PROGRAM(fatal_three_times) {
+  for (;;) static_cast<void>(weft::rt::begin_crash());
 }
