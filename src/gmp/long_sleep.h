@@ -18,6 +18,7 @@
 #include <limits>
 
 #include "base/atomic.h"
+#include "base/counters.h"
 #include "base/note.h"
 
 namespace weft::rt {
@@ -78,8 +79,8 @@ class long_sleep {
     }
   }
 
-  atomic<std::uint32_t> sleeps_{0};
-  atomic<std::int64_t> until_{kForEver};
+  shared_atomic<std::uint32_t> sleeps_{0};
+  shared_atomic<std::int64_t> until_{kForEver};
   note event_;
   cell<std::uint32_t>
       cleared_{};  // the note's turns, for the model: who sets it knows that it is clear

@@ -95,7 +95,7 @@ class nap {
 
  private:
   enum : std::uint32_t { kNobody = 0, kDozes = 1, kPoked = 2 };
-  atomic<std::uint32_t> word_{kNobody};
+  shared_atomic<std::uint32_t> word_{kNobody};
 };
 
 }  // namespace weft::rt

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/counters.h"
 
 namespace weft::rt {
 
@@ -20,7 +21,7 @@ inline void note_time_now() noexcept {}
 #else
 // On a line of its own: written seldom, read at every park.
 struct alignas(64) coarse_clock {
-  atomic<std::int64_t> now{0};
+  shared_atomic<std::int64_t> now{0};
 };
 extern constinit coarse_clock the_coarse_clock;
 
