@@ -37,7 +37,7 @@ std::uint64_t word(const void* p) { return reinterpret_cast<std::uintptr_t>(p); 
 // The order is that of FIELDS in weft-gdb.py and weft_lldb.py.
 struct debug_layout {
   std::uint64_t magic = 0;  // set last: the runtime has started
-  std::uint64_t version = 2;
+  std::uint64_t version = 3;
   std::uint64_t all_gs = 0;
   std::uint64_t chunk_next = 0, chunk_used = 0, chunk_records = 0;
   std::uint64_t g_size = sizeof(G);
@@ -47,6 +47,7 @@ struct debug_layout {
   std::uint64_t reasons = 0, reason_count = kReasons;
   std::uint64_t clock = 0;
   std::uint64_t g_frozen = 0;
+  std::uint64_t m_lent_once = 0, m_locked_by_user = 0;
 };
 
 extern "C" {
@@ -78,6 +79,8 @@ WEFT_RUNS_AT_START void fill_debug_layout() noexcept {
   l.g_frozen = offsetof(G, frozen);
   l.m_id = offsetof(M, id);
   l.m_tid = offsetof(M, tid);
+  l.m_lent_once = offsetof(M, lent_once);
+  l.m_locked_by_user = offsetof(M, locked_by_user);
   l.reasons = word(reasons.texts);
   l.clock = word(&the_coarse_clock);
   l.magic = 0x4244476674666577;  // "weftfGDB"

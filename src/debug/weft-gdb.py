@@ -17,7 +17,8 @@ WORD = 8
 STATES = {0: 'idle', 1: 'runnable', 2: 'running', 3: 'syscall', 4: 'waiting', 6: 'dead', 9: 'preempted'}
 FIELDS = ('magic', 'version', 'all_gs', 'chunk_next', 'chunk_used', 'chunk_records', 'g_size', 'g_sp', 'g_m',
           'g_status', 'g_reason', 'g_goid', 'g_parent', 'g_created_pc', 'g_name', 'g_locked_m', 'g_waiting_on',
-          'g_waiting_since', 'm_id', 'm_tid', 'reasons', 'reason_count', 'clock', 'g_frozen')
+          'g_waiting_since', 'm_id', 'm_tid', 'reasons', 'reason_count', 'clock', 'g_frozen',
+          'm_lent_once', 'm_locked_by_user')
 MAGIC = 0x4244476674666577
 # Offsets in a suspended frame: src/fiber/switch_*.S.
 FRAMES = {
@@ -57,7 +58,7 @@ class Layout:
             setattr(self, name, int.from_bytes(words[i * WORD:(i + 1) * WORD], 'little'))
         if self.magic == 0:
             raise WeftError('weft: the runtime has not started yet')
-        if self.magic != MAGIC or self.version != 2:
+        if self.magic != MAGIC or self.version != 3:
             raise WeftError('weft: this script is for another version of the library')
 
 
@@ -73,7 +74,9 @@ class Goroutine:
         self.sp = field(layout.g_sp)
         self.parent = field(layout.g_parent)
         self.created_pc = field(layout.g_created_pc)
-        self.locked = field(layout.g_locked_m) != 0
+        home = field(layout.g_locked_m)  # the first goroutine's is only lent to it, as in dump.cc
+        self.locked = home != 0 and (number(home + layout.m_lent_once, 1) == 0 or
+                                     number(home + layout.m_locked_by_user, 4) != 0)
         name = field(layout.g_name)
         self.name = text(name) if name else ''
         m = field(layout.g_m)

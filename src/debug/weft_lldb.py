@@ -15,8 +15,9 @@ FIRST_TID = 1 << 32
 STATES = {0: 'idle', 1: 'runnable', 2: 'running', 3: 'syscall', 4: 'waiting', 6: 'dead', 9: 'preempted'}
 FIELDS = ('magic', 'version', 'all_gs', 'chunk_next', 'chunk_used', 'chunk_records', 'g_size', 'g_sp', 'g_m',
           'g_status', 'g_reason', 'g_goid', 'g_parent', 'g_created_pc', 'g_name', 'g_locked_m', 'g_waiting_on',
-          'g_waiting_since', 'm_id', 'm_tid', 'reasons', 'reason_count', 'clock', 'g_frozen')
-MAGIC, VERSION = 0x4244476674666577, 2
+          'g_waiting_since', 'm_id', 'm_tid', 'reasons', 'reason_count', 'clock', 'g_frozen',
+          'm_lent_once', 'm_locked_by_user')
+MAGIC, VERSION = 0x4244476674666577, 3
 # Of a suspended frame (src/fiber/switch_*.S): registers with offset and number in DWARF, and its size, which is
 # where the stack pointer goes.
 FRAMES = {

@@ -101,6 +101,19 @@ TEST_F(Gdb, AnyCommandAndRunningGoroutines) {
   expect(text, "usage: goroutine N COMMAND");
 }
 
+// The thread on which the first goroutine begins is only lent to it. (As in reports: dump.cc.)
+TEST_F(Gdb, GoroutinesThatAreLockedToTheirThreads) {
+  const auto at_first = [](const char* function, const char* program) {
+    return gdb({std::string("break ") + function, "run", "info goroutines"},
+               {"--args", CRASH_PROGRAMS, program});
+  };
+  expect(at_first("app::leaf", "panic_in_main"), "\n\\* goroutine 1 \\[running\\] .*leaf.*\n");
+  for (const char* program : {"deadlock_locked", "deadlock_locked_main"}) {
+    expect(at_first("weft::wait_group::wait", program),
+           "\n\\* goroutine 1 \\[running, locked to thread\\] .*wait_group::wait.*\n");
+  }
+}
+
 // Preemption goes on under gdb, which passes the signal on and does not stop for it.
 TEST_F(Gdb, OfAProgramThatIsPreempted) {
   const std::string text = gdb({"break reached_the_end", "run", "info goroutines", "continue"},
