@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weft/barrier.h>
@@ -104,6 +105,51 @@ TEST_P(LockStorm, TokensThroughAConditionVariable) {
   });
   EXPECT_EQ(made, taken + tokens);
   EXPECT_GT(made, 0);
+}
+
+// Who waits for a condition hands the mutex over; beside them are lockers who give up, and some who starve because others hold
+// it for long. However one ends beside another, nobody is inside with anybody, and nobody is entitled to it at the end.
+TEST_P(LockStorm, ConditionsBesideLockersWhoGiveUp) {
+  weft::mutex m;
+  weft::condition_variable cv;
+  long tokens = 0, made = 0, taken = 0;
+  std::atomic<long> beside{0};
+  bool inside = false;
+  const auto enters = [&] { beside += std::exchange(inside, true); };
+  const auto leaves = [&] { inside = false; };
+  blow(12, [&](random_source& random) {
+    if (random.one_in(3)) {
+      if (!weft::detail::lock_until(m, weft::detail::deadline_after(some_time(random)))) return;
+    } else {
+      m.lock();
+    }
+    weft::unique_lock<weft::mutex> l(m, std::adopt_lock);
+    enters();
+    if (random.one_in(200)) {
+      const auto until = weft::test::test_clock::now() + 10 * some_time(random);
+      while (weft::test::test_clock::now() < until) {
+      }
+    }
+    if (random.one_in(8)) weft::gosched();
+    if (random.one_in(2)) {
+      ++tokens;
+      ++made;
+      random.one_in(3) ? cv.notify_all() : cv.notify_one();
+    } else if (tokens > 0) {
+      --tokens;
+      ++taken;
+    }
+    if (random.one_in(2)) {
+      leaves();
+      static_cast<void>(cv.wait_for(l, some_time(random)));
+      enters();
+    }
+    leaves();
+  });
+  EXPECT_EQ(beside, 0) << "two at once";
+  EXPECT_EQ(made, taken + tokens);
+  EXPECT_TRUE(m.try_lock()) << "somebody is entitled to it";
+  m.unlock();
 }
 
 TEST_P(LockStorm, ReadersAndWriters) {
