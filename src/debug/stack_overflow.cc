@@ -194,15 +194,18 @@ void die_of(int signal, siginfo_t* info, void* context) {
   }
 }
 
+// Not instrumented: of the M, on whose thread the goroutine is that has been interrupted.
+WEFT_NO_TSAN bool is_on_its_thread(const M* mp) { return mp->tid == gettid(); }
+
 // Runs on: signal, on the thread's own stack for handlers.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const M* mp = current_m();
   // A child of vfork() or fork() has the M's memory, but is not its thread, and dies alone.
-  if (mp == nullptr || mp->tid != gettid() || info->si_code <= 0) {
+  if (mp == nullptr || !is_on_its_thread(mp) || info->si_code <= 0) {
     pass_on(signal, info, context);
     return;
   }
-  const G* gp = mp->curg;
+  const G* gp = current_goroutine();
   const frame innermost = interrupted_frame(*static_cast<const ucontext_t*>(context));
   if (gp != nullptr && overflows(gp->stk, address(info->si_addr), innermost.sp())) {
     report(*gp, innermost, signal, *info, print_overflow);

@@ -54,7 +54,7 @@ class NoAllocation : public test::over_procs {
     constexpr int kRounds = 50, kTries = 10;
     run([&] {
       binary_semaphore begin(0);
-      bool over = false;
+      std::atomic<bool> over = false;  // what lets go need not come back to whoever waits
       wait_group other;
       other.go([&] {
         for (;;) {
