@@ -42,7 +42,6 @@
 #endif
 #if WEFT_TSAN
 #include <sanitizer/tsan_interface.h>
-#include <sched.h>
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -92,34 +91,6 @@ inline constinit fiber_room tsan_room{8000};
 #endif
 #endif
 
-#if WEFT_TSAN
-/// A new fiber knows all that its maker knows. An M knows, by the scheduler's locks, what plain threads have done before
-/// they came to those, and no goroutine may seem to come after that. So fibers are made by one that does nothing else.
-class fiber_nursery {
- public:
-  [[gnu::always_inline]] void* make() noexcept {
-    // order: acquire pairs with the release below
-    while (busy_.exchange(true, std::memory_order_acquire)) {
-      sched_yield();
-    }
-    void* const here = __tsan_get_current_fiber();
-    if (maker_ == nullptr) {
-      maker_ = __tsan_create_fiber(0);
-    }
-    __tsan_switch_to_fiber(maker_, __tsan_switch_to_fiber_no_sync);
-    void* const made = __tsan_create_fiber(0);
-    __tsan_switch_to_fiber(here, __tsan_switch_to_fiber_no_sync);
-    busy_.store(false, std::memory_order_release);  // order: release, see above
-    return made;
-  }
-
- private:
-  std::atomic<bool> busy_{false};  // not the seam: only a tool sees it
-  void* maker_ = nullptr;
-};
-inline constinit fiber_nursery tsan_nursery;
-#endif
-
 /// What the tools need to know about one stack; empty in products.
 class fiber_tools {
  public:
@@ -134,7 +105,7 @@ class fiber_tools {
     if (!tsan_room.take()) {
       fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");
     }
-    tsan_fiber_ = tsan_nursery.make();
+    tsan_fiber_ = __tsan_create_fiber(0);
 #endif
   }
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <weft/barrier.h>
-#include <weft/chan.h>
 #include <weft/condition_variable.h>
 #include <weft/context.h>
 #include <weft/future.h>
@@ -138,25 +137,6 @@ WEFT_EDGE(shared_mutex_write_waited, {
   m.lock_shared();
   return waited_edge(
       in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
-})
-// (9) … whichever it is
-WEFT_EDGE(shared_mutex_try_read, {
-  weft::shared_mutex m;
-  m.lock();
-  return edge(
-      in_time, [&] { m.unlock(); },
-      [&] {
-        if (!m.try_lock_shared()) std::abort();
-      });
-})
-WEFT_EDGE(shared_mutex_try_write, {
-  weft::shared_mutex m;
-  m.lock_shared();
-  return edge(
-      in_time, [&] { m.unlock_shared(); },
-      [&] {
-        if (!m.try_lock()) std::abort();
-      });
 })
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
@@ -322,18 +302,6 @@ WEFT_CHILD(failed_try_lock_racy) {
         use();
       });
 }
-WEFT_CHILD(failed_try_read_racy) {
-  weft::shared_mutex m;
-  return both(
-      [&] {
-        m.lock();
-        set();
-      },
-      [&] {
-        if (m.try_lock_shared()) std::abort();
-        use();
-      });
-}
 // A goroutine that ends orders nothing but its join.
 WEFT_CHILD(join_ordered) {
   return weft::run(
@@ -372,99 +340,6 @@ static int goes(bool in_time) {
 }
 WEFT_CHILD(go_ordered) { return goes(true); }
 WEFT_CHILD(go_racy) { return goes(false); }
-// A goroutine that sets it, and of which others know that it has, but by a relaxed flag only; and that lives on, or another one
-// might get its stack, and that is an edge, too. Or somebody else has set it before.
-class sets_beside {
- public:
-  sets_beside() : sets_beside([] {}, set) {}
-  sets_beside(void (*before)(), void (*inside)()) {
-    before();
-    weft::go([this, inside] {
-      inside();
-      done_.store(true, std::memory_order_relaxed);
-      end_.recv();
-    });
-    while (!done_.load(std::memory_order_relaxed)) weft::gosched();
-  }
-  ~sets_beside() { end_.close(); }
-  sets_beside(const sets_beside&) = delete;
-  sets_beside& operator=(const sets_beside&) = delete;
-
- private:
-  std::atomic<bool> done_{false};
-  const weft::chan<int> end_;
-};
-// What a plain thread has done before it starts a goroutine precedes that one only, whoever runs it: not another one that
-// begins on the same thread afterwards.
-WEFT_CHILD(beside_an_unrelated_go_racy) {
-  weft::runtime::gomaxprocs(1);
-  std::atomic<int> step{0};
-  weft::go([&step] {
-    step.store(1, std::memory_order_relaxed);
-    while (step.load(std::memory_order_relaxed) != 2) weft::gosched();
-    weft::go([&step] {
-      use();
-      step.store(3, std::memory_order_relaxed);
-    });
-  });
-  while (step.load(std::memory_order_relaxed) != 1) weft::gosched();
-  const sets_beside unrelated(set, [] {});
-  step.store(2, std::memory_order_relaxed);
-  while (step.load(std::memory_order_relaxed) != 3) weft::gosched();
-  return 0;
-}
-// (15) what precedes run() → its function. Not the first one, which begins on the caller's own thread.
-static int main_runs(bool ordered) {
-  weft::run(
-      [] {
-        weft::wait_group wg;
-        wg.go([] { weft::gosched(); });
-        wg.wait();
-      },
-      {.max_procs = 1});
-  if (ordered) {
-    set();
-    return weft::run(use);
-  }
-  const sets_beside another;
-  return weft::run(use);
-}
-WEFT_CHILD(main_run_ordered) { return main_runs(true); }
-WEFT_CHILD(main_run_racy) { return main_runs(false); }
-// … the same in a goroutine; → what follows run()
-WEFT_CHILD(run_ordered) {
-  return weft::run(
-      [] {
-        set();
-        weft::run(use);
-      },
-      {.max_procs = 1});
-}
-WEFT_CHILD(run_racy) {
-  return weft::run(
-      [] {
-        const sets_beside another;
-        weft::run(use);
-      },
-      {.max_procs = 1});
-}
-WEFT_CHILD(run_end_ordered) {
-  return weft::run(
-      [] {
-        weft::run(set);
-        use();
-      },
-      {.max_procs = 1});
-}
-WEFT_CHILD(run_end_racy) {
-  return weft::run(
-      [] {
-        std::optional<sets_beside> another;
-        weft::run([&another] { another.emplace(); });
-        use();
-      },
-      {.max_procs = 1});
-}
 // (11) the return of a wait group's function → wait; of another's function it says nothing
 static int group_goes(bool of_the_group) {
   return weft::run(
@@ -554,8 +429,6 @@ constexpr edge_case kEdges[] = {
     {"shared_mutex_read_waited", "RX*,CP*,WAKE"},
     {"shared_mutex_write", "RX*"},
     {"shared_mutex_write_waited", "RX*,CP*,WAKE"},
-    {"shared_mutex_try_read", "RX*"},
-    {"shared_mutex_try_write", "RX*"},
     {"once", "ON1,MX*"},
     {"once_func", "ON1,MX*"},
     {"once_value", "ON1,MX*"},
@@ -575,9 +448,6 @@ constexpr edge_case kEdges[] = {
     {"future_waited", "WG*,CP*,WAKE"},
     {"join", "END,CP*"},
     {"go", "GO"},
-    {"main_run", "GO"},
-    {"run", "GO"},
-    {"run_end", "END,CP*,WAKE"},
     {"wait_group_go", "WG*,CP*,WAKE"},
     {"park", "FIBER"},
     {"cancel_done", "CLOSE"},
@@ -591,11 +461,7 @@ class SyncOrder : public testing::TestWithParam<edge_case> {};
 TEST_P(SyncOrder, IsWhatWasPromised) { expect_ordered(GetParam().name); }
 TEST_P(SyncOrder, IsNeeded) { expect_needed(GetParam(), "sync_order_shared"); }
 TEST_P(SyncOrder, ItsAbsenceIsReported) { expect_race(GetParam().name); }
-TEST(SyncRace, BesideAnUnrelatedGo) { expect_race("beside_an_unrelated_go"); }
-TEST(SyncRace, FailedTryLock) {
-  expect_race("failed_try_lock");
-  expect_race("failed_try_read");
-}
+TEST(SyncRace, FailedTryLock) { expect_race("failed_try_lock"); }
 
 INSTANTIATE_TEST_SUITE_P(, SyncOrder, testing::ValuesIn(kEdges), edge_name);
 
