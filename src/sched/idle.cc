@@ -429,6 +429,7 @@ void sleep_for_p_unlock(M* mp) {
   } else {
     absorb_poke(mp);
   }
+  tsan_release(&mp->nextp);  // to start_locked_m()
   if (ready.count != 0) {
     queue_ready(mp, ready);
   }

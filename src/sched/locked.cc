@@ -44,6 +44,8 @@ void start_locked_m(M* mp, G* gp) {
   P* pp = release_p(mp, p_status::idle);
   sched.lock.lock();
   --sched.locked_m_idle;
+  // What its M has done before gp ran there last. Who found gp runnable comes after that, but TSan knows that of gp only.
+  tsan_acquire(&gp->locked_m->nextp);
   hand_p_unlock(gp->locked_m, pp);
   stop_m(mp);
 }
