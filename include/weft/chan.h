@@ -86,7 +86,10 @@ class chan_handle {
 struct channel_access {
   static channel* core(const chan_handle& h) noexcept { return h.core(); }
   static channel_ref& ref(chan_handle& h) noexcept { return h.ref_; }
-  static chan_handle adopt(channel* owned) noexcept { return chan_handle(owned); }
+  template <class View>
+  static View adopt(channel* owned) noexcept {
+    return View(owned);
+  }
 };
 
 template <class T>
@@ -240,7 +243,6 @@ class recv_chan : public detail::chan_handle {
   recv_chan(N) noexcept {}                                        // NOLINT: nil, as in Go
   recv_chan(const chan<T>& c) noexcept : chan_handle(c) {}        // NOLINT: implicit, as in Go
   recv_chan(chan<T>&& c) noexcept : chan_handle(std::move(c)) {}  // NOLINT: implicit, as in Go
-  explicit recv_chan(detail::chan_handle h) noexcept : chan_handle(std::move(h)) {}
 
   std::optional<T> recv() const { return detail::receiving<T>::recv(core()); }
   try_result<T> try_recv() const { return detail::receiving<T>::try_recv(core()); }
@@ -261,6 +263,10 @@ class recv_chan : public detail::chan_handle {
 
   iterator begin() const { return iterator(*this); }
   std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  friend struct detail::channel_access;
+  explicit recv_chan(detail::channel* owned) noexcept : chan_handle(owned) {}
 };
 
 /// Go's channel. A chan is a handle: copies share one channel, which goes with the last of them.

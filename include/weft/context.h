@@ -115,7 +115,7 @@ class context {
 
   /// Closed when the context is cancelled; nil if that cannot happen. The same channel each time.
   recv_chan<unit> done() const {
-    return recv_chan<unit>(detail::channel_access::adopt(detail::context_done(node())));
+    return detail::channel_access::adopt<recv_chan<unit>>(detail::context_done(node()));
   }
   /// Nothing, as long as it is not cancelled; then equal to std::errc::operation_canceled ("context
   /// canceled") or std::errc::timed_out ("context deadline exceeded"), and done() is closed.

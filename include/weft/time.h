@@ -67,7 +67,7 @@ class timer_base {
  protected:
   constexpr timer_base() noexcept = default;
   constexpr explicit timer_base(timer_word w) noexcept : word_(w) {}
-  time_chan channel() const { return time_chan(channel_access::adopt(timer_channel(word_))); }
+  time_chan channel() const { return channel_access::adopt<time_chan>(timer_channel(word_)); }
   timer_word& word() const noexcept { return word_; }
 
  private:

@@ -39,6 +39,15 @@ static_assert(!std::convertible_to<send_chan<int>, chan<int>>);
 static_assert(!std::convertible_to<recv_chan<int>, chan<int>>);
 static_assert(!std::convertible_to<send_chan<int>, recv_chan<int>>);
 static_assert(!std::constructible_from<send_chan<int>, recv_chan<int>>);
+static_assert(!std::constructible_from<recv_chan<int>, send_chan<int>>);
+static_assert(!std::constructible_from<chan<int>, recv_chan<int>>);
+static_assert(!std::constructible_from<chan<int>, send_chan<int>>);
+// … nor into one of other values.
+static_assert(!std::constructible_from<recv_chan<int>, chan<long>>);
+static_assert(!std::constructible_from<send_chan<int>, chan<long>>);
+static_assert(!std::constructible_from<recv_chan<int>, recv_chan<long>>);
+static_assert(!std::constructible_from<send_chan<int>, send_chan<long>>);
+static_assert(!std::constructible_from<chan<int>, chan<long>>);
 template <class C>
 concept receives = requires(C c) {
   c.recv();

@@ -138,7 +138,7 @@ TEST_P(ChanHook, LooksBlocksAndGoes) {
   counting_hook hook;
   run([&] {
     hook.c = chan_make(detail::element_of<long>, 1, &hook);
-    const weft::recv_chan<long> c(detail::channel_access::adopt(hook.c));
+    const auto c = detail::channel_access::adopt<weft::recv_chan<long>>(hook.c);
     EXPECT_EQ(c.size(), 0u);
     EXPECT_EQ(c.capacity(), 0u);
     EXPECT_FALSE(c.try_recv());
