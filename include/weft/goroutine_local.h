@@ -43,10 +43,15 @@ struct local_initialiser {
   }
 };
 
+template <class F, class T>
+concept makes_local = requires(const std::decay_t<F>& f) {
+  new T(f());
+};
+
 }  // namespace detail
 
 /// thread_local for goroutines: a goroutine keeps its value wherever it runs, and a plain thread has one,
-/// too. Value-initialised, or made by an initialiser, at first use; destroyed when the goroutine ends,
+/// too. Value-initialised, made by an initialiser, or a copy of a value, at first use; destroyed when the goroutine ends,
 /// in reverse order, so that a destructor may use values made earlier than its own; of one that has been
 /// destroyed it gets a new one. Destroying the goroutine_local itself leaves values behind until then.
 ///
@@ -63,11 +68,15 @@ class goroutine_local {
   /// called by several at once.
   template <class F>
   requires(!std::is_same_v<std::decay_t<F>, goroutine_local> &&
-           requires(const std::decay_t<F>& f) {
-             new T(f());
-           }) explicit goroutine_local(F&& initialiser)
+           detail::makes_local<F, T>) explicit goroutine_local(F&& initialiser)
       : key_(detail::local_key()),
         how_(detail::local_initialiser::of<T>(std::forward<F>(initialiser))) {}
+  /// Every goroutine's value starts as a T made of `value`.
+  template <class V>
+  requires(!std::is_same_v<std::decay_t<V>, goroutine_local> && !detail::makes_local<V, T> &&
+           std::is_constructible_v<T, const std::decay_t<V>&>) explicit goroutine_local(V&& value)
+      : goroutine_local([kept = std::decay_t<V>(std::forward<V>(
+                             value))]() -> const std::decay_t<V>& { return kept; }) {}
   goroutine_local(const goroutine_local&) = delete;
   goroutine_local& operator=(const goroutine_local&) = delete;
   ~goroutine_local() {

@@ -211,6 +211,8 @@ TEST_P(GoroutineLocal, Initialisers) {
       const weft::goroutine_local<int> from_function(plus_one::of_one);
       const weft::goroutine_local<pinned> in_place([] { return pinned(3); });
       const weft::goroutine_local<pinned> explicitly([n = 4] { return n; });
+      const weft::goroutine_local<int> of_a_value(42);
+      const weft::goroutine_local<std::string> of_text("value");
       weft::wait_group wg;
       for (int i = 0; i < 5; ++i) {
         wg.go([&] {
@@ -220,6 +222,8 @@ TEST_P(GoroutineLocal, Initialisers) {
           EXPECT_EQ(*from_text, "text");
           EXPECT_EQ(*from_function, 2);
           EXPECT_EQ(in_place->value + explicitly->value, 7);
+          EXPECT_EQ((*of_a_value)++, 42);  // its own
+          EXPECT_EQ(*of_text, "value");
         });
       }
       wg.wait();
@@ -229,7 +233,9 @@ TEST_P(GoroutineLocal, Initialisers) {
   });
   using local = weft::goroutine_local<int>;
   static_assert(!std::is_constructible_v<local, std::string (*)()>);
-  static_assert(!std::is_constructible_v<local, int> && !std::is_copy_constructible_v<local>);
+  static_assert(!std::is_constructible_v<local, const char*> &&
+                !std::is_copy_constructible_v<local>);
+  static_assert(!std::is_convertible_v<int, local>);
 }
 
 WEFT_OVER_PROCS(GoroutineLocal);
