@@ -117,8 +117,9 @@ class condition_variable
 
   [[gnu::always_inline]] condition_variable() noexcept = default;
 
-  using cond::notify_all;
-  using cond::notify_one;
+  // Members of this class, as std's: somebody may take their addresses.
+  void notify_one() noexcept { cond::notify_one(); }
+  void notify_all() noexcept { cond::notify_all(); }
 
   void wait(unique_lock<mutex>& lock) { cond::wait(*lock.mutex()); }
   template <class Predicate>
@@ -156,8 +157,9 @@ class condition_variable_any : private detail::cond {
  public:
   [[gnu::always_inline]] condition_variable_any() noexcept = default;
 
-  using cond::notify_all;
-  using cond::notify_one;
+  // Members of this class, as std's: somebody may take their addresses.
+  void notify_one() noexcept { cond::notify_one(); }
+  void notify_all() noexcept { cond::notify_all(); }
 
   template <class Lock>
   void wait(Lock& lock) {

@@ -11,6 +11,12 @@
 
 namespace weft {
 
+using std::nostopstate;
+using std::nostopstate_t;
+using std::stop_callback;
+using std::stop_source;
+using std::stop_token;
+
 namespace detail {
 // Takes a std::stop_callback off its token: calls reset(callback).
 WEFT_EXPORT void take_off(void (*reset)(void*), void* callback) noexcept;

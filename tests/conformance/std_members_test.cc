@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <weft/condition_variable.h>
@@ -17,6 +18,7 @@
 #include <weft/runtime.h>
 #include <weft/semaphore.h>
 #include <weft/shared_mutex.h>
+#include <weft/stop_token.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
@@ -25,6 +27,20 @@
 namespace {
 
 class StdMembers : public weft::test::over_procs {};
+
+// Programs take the addresses of members, for std::bind and the like: each belongs to the class that it is named by.
+using cv = weft::condition_variable;
+using cv_any = weft::condition_variable_any;
+static_assert(std::is_same_v<decltype(&cv::notify_one), void (cv::*)() noexcept>);
+static_assert(std::is_same_v<decltype(&cv::notify_all), void (cv::*)() noexcept>);
+static_assert(std::is_same_v<decltype(&cv_any::notify_one), void (cv_any::*)() noexcept>);
+static_assert(std::is_same_v<decltype(&cv_any::notify_all), void (cv_any::*)() noexcept>);
+
+// <weft/stop_token.h> has what <stop_token> has.
+static_assert(std::is_same_v<weft::stop_token, std::stop_token>);
+static_assert(std::is_same_v<weft::stop_source, std::stop_source>);
+static_assert(std::is_same_v<weft::stop_callback<void (*)()>, std::stop_callback<void (*)()>>);
+static_assert(std::is_same_v<weft::nostopstate_t, std::nostopstate_t>);
 
 TEST_P(StdMembers, LatchMax) {
   static_assert(weft::latch::max() >= 0x7fff'ffff);
