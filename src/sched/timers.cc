@@ -71,7 +71,7 @@ bool run_timers(M* mp, P* victim, std::int64_t* now, bool crowd_too) {
       break;
     }
     tsan_acquire(e);
-    e->fire(e, *now);  // it may be gone now
+    e->fire(e, run.time());  // it may be gone now
     ran = true;
   }
   pp->wakes_nobody = lone;

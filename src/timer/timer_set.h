@@ -13,6 +13,7 @@
 // TS2: cancel returns false only if no runner is inside that event's fire(), save the caller itself.
 // TS3: next() is not later than the earliest event, but for those that somebody is about to fire; kNever
 //      if and only if there are no others.
+// TS4: fire() is told a time that is not before the event's own.
 //
 // Wakes nobody: start() says whether it made next() earlier, and sched/timer_watch.cc acts on that. What
 // next() must be ordered with is said there.
@@ -38,9 +39,13 @@ class timer_run {
   timer_run(const timer_run&) = delete;
   timer_run& operator=(const timer_run&) = delete;
 
+  // What to tell the event that take_due() has returned: its time has come.
+  std::int64_t time() const { return time_; }
+
  private:
   friend class timer_set;
   const void* self_;
+  std::int64_t time_ = 0;
   std::uint32_t left_;
   timer_event* current_ = nullptr;
   timer_run* next_ = nullptr;
@@ -92,7 +97,7 @@ class timer_set {
   static bool claim(timer_event& e) { return take_out(e, how::claim, nullptr); }
 
   // Ends what the run did last, and takes the next event that is due. Null: there is none; the run is
-  // over. The caller fires what it gets.
+  // over. The caller fires what it gets, at run.time(): another run, which began later, may have found it due.
   timer_event* take_due(timer_run& run, std::int64_t now) {
     lock_.lock();
     if (!run.listed_) {
@@ -107,6 +112,7 @@ class timer_set {
     if (e != nullptr) {
       --count_;
       --run.left_;
+      run.time_ = now < e->when && !WEFT_MUTANT("fires-by-its-own-clock") ? e->when : now;
       // order: relaxed, under the lock
       e->where.store(name() | kFired, WEFT_ORDER(TE0, relaxed));
     } else {

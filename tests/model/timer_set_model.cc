@@ -21,7 +21,10 @@ struct event : rt::timer_event {
 
   explicit event(std::int64_t t) {
     when = t;
-    fire = [](rt::timer_event* e, std::int64_t) { static_cast<event*>(e)->fires(); };
+    fire = [](rt::timer_event* e, std::int64_t now) {
+      check(now >= e->when, "fires at a time that is before its own");
+      static_cast<event*>(e)->fires();
+    };
     memory.set(1);
   }
   void fires() {
@@ -57,7 +60,7 @@ struct state {
   void run(rt::timer_set& set, std::int64_t now) {
     if (set.next() > now) return;
     rt::timer_run run(event::self(), 8);
-    while (rt::timer_event* due = set.take_due(run, now)) due->fire(due, now);
+    while (rt::timer_event* due = set.take_due(run, now)) due->fire(due, run.time());
   }
 };
 
@@ -84,6 +87,19 @@ void two_runners(world& w) {
     s->e[0]->cancel();
   });
   w.finally([=] { check(s->a.count() == 0, "an event is left"); });
+}
+
+// … one of whom has looked at the clock when nothing was due yet but the first.
+void two_clocks(world& w) {
+  auto* s = w.make<state>(w, 10, 12);
+  s->a.start(*s->e[0], 0);
+  s->a.start(*s->e[1], 0);
+  w.thread("M0", [=] { s->run(s->a, 11); });
+  w.thread("M1", [=] { s->run(s->a, 15); });
+  w.finally([=] {
+    s->run(s->a, 15);
+    check(s->e[0]->fired == 1 && s->e[1]->fired == 1, "lost or fired twice");
+  });
 }
 
 // Stopped and started anew, perhaps elsewhere, while somebody runs what is due.
@@ -174,10 +190,11 @@ void fire_cancels_itself(world& w) {
 const protocol kProtocol{
     "timer_set",
     {"timer/timer_set.h"},
-    {},
+    {"fires-by-its-own-clock"},
     {
         {"stop or fire", {.preemptions = 4}, stop_or_fire},
         {"two runners", {.preemptions = 3}, two_runners},
+        {"two clocks", {.preemptions = 3}, two_clocks},
         {"reset", {.preemptions = 3}, reset},
         {"claimed", {.preemptions = 4}, claimed},
         {"start and fire", {.preemptions = 4}, start_and_fire},

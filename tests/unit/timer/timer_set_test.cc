@@ -202,6 +202,20 @@ TEST_F(TimerSlack, NothingIsDueAfterTheLastOfTwoRuns) {
   EXPECT_LE(set->next(), far_one.when);
 }
 
+// Of two who run what is due the one that looked at the clock earlier takes what only the other one knows to be due: it is
+// told a time at which it is. (A ticker would take itself for one that has been started anew, and never tick again.)
+TEST_F(TimerSlack, FiresAtATimeAtWhichItIsDue) {
+  crowd(3);
+  const std::int64_t early = timers[0]->when, later = kNow + 2 * kMs;
+  timer_run one(this, 100), other(&far_one, 1);
+  EXPECT_EQ(set->take_due(one, early), timers[0].get());
+  EXPECT_EQ(one.time(), early);
+  EXPECT_EQ(set->take_due(other, later), timers[1].get());
+  EXPECT_EQ(other.time(), later);
+  EXPECT_EQ(set->take_due(one, early), timers[2].get());
+  EXPECT_EQ(one.time(), timers[2]->when);
+}
+
 TEST_F(TimerSlack, EndsWhenTheCrowdIsOverdue) {
   crowd(10);
   timer_run run(this, 4);
