@@ -71,12 +71,12 @@ class goroutine_local {
            detail::makes_local<F, T>) explicit goroutine_local(F&& initialiser)
       : key_(detail::local_key()),
         how_(detail::local_initialiser::of<T>(std::forward<F>(initialiser))) {}
-  /// Every goroutine's value starts as a T made of `value`.
+  /// Every goroutine's value starts as a copy of a T that is made of `value` now.
   template <class V>
-  requires(!std::is_same_v<std::decay_t<V>, goroutine_local> && !detail::makes_local<V, T> &&
-           std::is_constructible_v<T, const std::decay_t<V>&>) explicit goroutine_local(V&& value)
-      : goroutine_local([kept = std::decay_t<V>(std::forward<V>(
-                             value))]() -> const std::decay_t<V>& { return kept; }) {}
+  requires(!std::is_same_v<std::decay_t<V>, goroutine_local> && !std::is_invocable_v<V> &&
+           std::is_copy_constructible_v<T> &&
+           std::is_constructible_v<T, V>) explicit goroutine_local(V&& value)
+      : goroutine_local([kept = T(std::forward<V>(value))]() -> const T& { return kept; }) {}
   goroutine_local(const goroutine_local&) = delete;
   goroutine_local& operator=(const goroutine_local&) = delete;
   ~goroutine_local() {

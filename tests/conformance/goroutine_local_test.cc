@@ -212,7 +212,9 @@ TEST_P(GoroutineLocal, Initialisers) {
       const weft::goroutine_local<pinned> in_place([] { return pinned(3); });
       const weft::goroutine_local<pinned> explicitly([n = 4] { return n; });
       const weft::goroutine_local<int> of_a_value(42);
-      const weft::goroutine_local<std::string> of_text("value");
+      char shared[] = "value";
+      const weft::goroutine_local<std::string> of_text(shared);
+      shared[0] = '-';  // it is a copy already
       weft::wait_group wg;
       for (int i = 0; i < 5; ++i) {
         wg.go([&] {
@@ -236,6 +238,10 @@ TEST_P(GoroutineLocal, Initialisers) {
   static_assert(!std::is_constructible_v<local, const char*> &&
                 !std::is_copy_constructible_v<local>);
   static_assert(!std::is_convertible_v<int, local>);
+  // An initialiser that does not fit is no value.
+  constexpr auto of_nothing = [] {};
+  static_assert(!std::is_constructible_v<weft::goroutine_local<bool>, decltype(of_nothing)>);
+  static_assert(!std::is_constructible_v<weft::goroutine_local<pinned>, int>);
 }
 
 WEFT_OVER_PROCS(GoroutineLocal);
