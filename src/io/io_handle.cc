@@ -50,11 +50,14 @@ void io_handle::close(std::error_code& ec) noexcept {
 }
 
 void io_handle::close() {
-  std::string what;
-  const int error = object_ != nullptr ? object_->close(&what) : rt::own_error(errc::closed);
-  if (error == rt::own_error(errc::closed)) {
-    io_throw(object_, "close", errc::closed);
+  if (object_ == nullptr) {
+    io_throw(nullptr, "close", errc::closed);
   }
+  std::string what;
+  if (object_->fd.closed()) {
+    what = object_->about();  // now: whoever was first may destroy it before this close() returns
+  }
+  const int error = object_->close(&what);
   if (error != 0) {
     throw std::system_error(rt::to_error_code(error), "close" + what);
   }

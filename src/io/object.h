@@ -29,7 +29,7 @@ struct io_object {
   virtual void before_close() noexcept {}
 
   // 0, or an error. If close(2) has failed *what, unless null, is about(): the caller must not ask for it any more, since
-  // somebody else who closes it may destroy it now.
+  // somebody else who closes it may destroy it now. No more must whoever learns that it was closed already.
   int close(std::string* what = nullptr) noexcept {
     return fd.close([this] { before_close(); },
                     [this, what] {

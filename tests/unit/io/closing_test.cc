@@ -21,6 +21,7 @@
 #include "support/files.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -31,6 +32,7 @@ using weft::test::eventually;
 // What goes on inside, as the object sees it. Outlives it.
 struct witness {
   std::atomic<int> talking{0};       // are making a message of it
+  std::atomic<bool> slow{true};      // that takes long
   std::atomic<bool> go_on{false};    // they may be done
   std::atomic<bool> closing{false};  // somebody closes it
 };
@@ -41,7 +43,9 @@ struct slow_object final : io_object {
       : io_object(number, pd, weft::rt::fd_kind::pipe), w(*seen) {}
   std::string about() const override {
     ++w.talking;
-    EXPECT_TRUE(eventually([this] { return w.go_on.load(); }));
+    if (w.slow) {
+      EXPECT_TRUE(eventually([this] { return w.go_on.load(); }));
+    }
     return " it";
   }
   void before_close() noexcept override { w.closing = true; }
@@ -148,6 +152,35 @@ TEST_P(Closing, TheSecondWaitsForTheFirst) {
     second.join();
     reads.join();
     EXPECT_EQ(ec, weft::errc::closed);
+  });
+}
+
+// The first may destroy it as soon as its close() returns, beside a second one who is still in there: for AddressSanitizer.
+TEST_P(Closing, TheFirstMayDestroyItBesideTheSecond) {
+  run([&] {
+    std::unique_ptr<handle> h = open();
+    handle& same = *h;
+    weft::thread reads = blocked(*h, kReadSome);
+    weft::thread first([&] {
+      h->close();
+      h.reset();
+    });
+    EXPECT_TRUE(eventually([&] { return seen_.talking == 1; }));
+    seen_.slow = false;
+    weft::thread second([&same] {
+      try {
+        same.close();
+        ADD_FAILURE() << "it was closed already";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(e.code(), weft::errc::closed);
+        EXPECT_EQ(std::string(e.what()).substr(0, 8), "close it");
+      }
+    });
+    EXPECT_TRUE(eventually([] { return weft::test::how_many_wait_in("semacquire") == 2; }));
+    seen_.go_on = true;
+    first.join();
+    second.join();
+    reads.join();
   });
 }
 
