@@ -351,6 +351,17 @@ bool run_in_place(G* child);
 // A goroutine of the runtime's own, for a thread without a P that may neither allocate nor create
 // threads. False: there has never been an M.
 bool start_helper(void (*body)(void*));
+// While it lives the calling goroutine runs users' code: reports show it, even if it is one of the runtime's own. [CN-2]
+class users_turn {
+ public:
+  users_turn() noexcept;
+  ~users_turn();
+  users_turn(const users_turn&) = delete;
+  users_turn& operator=(const users_turn&) = delete;
+
+ private:
+  G* helper_;  // or null
+};
 // Gives gp a stack and an entry. Requires: it has none.
 void bind_stack(P* pp, G* gp);
 void stack_give(P* pp, const stack& s, bool standard);

@@ -339,8 +339,8 @@ void count_ended(P* pp) { count_goroutine(pp, -1); }
 
 namespace {
 
-// Users do not see it among their goroutines [CN-2]: reports leave it out (debug/dump.cc), and it is counted only when it
-// ends, where all are counted off.
+// Users do not see it among their goroutines [CN-2]: reports leave it out (debug/dump.cc) unless it is the users_turn(),
+// and it is counted only when it ends, where all are counted off.
 void helper_main(void* body) {
   reinterpret_cast<void (*)(void*)>(body)(nullptr);
   sched.foreign_goroutines.fetch_add(1, WEFT_ORDER(PC0, relaxed));  // order: relaxed, statistic
@@ -348,6 +348,21 @@ void helper_main(void* body) {
 }
 
 }  // namespace
+
+users_turn::users_turn() noexcept : helper_(current_goroutine()) {
+  if (helper_ != nullptr && !helper_->helper) {
+    helper_ = nullptr;
+  }
+  if (helper_ != nullptr) {
+    helper_->helper = false;
+  }
+}
+
+users_turn::~users_turn() {
+  if (helper_ != nullptr) {
+    helper_->helper = true;
+  }
+}
 
 bool start_helper(void (*body)(void*)) {
   sched.lock.lock();

@@ -81,6 +81,10 @@ pool_box* find_full(pool_shelves& s) {
 
 void rotate(shelf& one, const pool_shelves& s) {
   const shelf::dropped gone = one.rotate();
+  if (gone.full == nullptr && gone.empty == nullptr) {
+    return;
+  }
+  const rt::users_turn destructors;
   for (pool_box* next = gone.full; pool_box* b = next;) {
     next = b->next;
     s.drop(b);
