@@ -61,7 +61,8 @@ struct alignas(128) P {
   std::uint32_t stack_count = 0;
   bool lone = false;          // no other P exists: nobody steals
   bool wakes_nobody = false;  // because of that, or in a crowd of timers (sched/timers.cc)
-  atomic<M*> m{nullptr};      // sysmon looks at it at any time
+  bool has_turn = false;  // it was handed out with work as the world started: W3 in sched/world.cc
+  atomic<M*> m{nullptr};  // sysmon looks at it at any time
   std::int32_t id = 0;
   std::uint32_t lone_yields = 0;  // to nobody
   // When to read the clock for timers: dearer than a switch, so not at each one (sched/timers.cc).

@@ -16,6 +16,7 @@
 #include "sched/netpoll.h"
 #include "sched/sched_api.h"
 #include "sched/switch.h"
+#include "sched/thread_exit.h"
 
 namespace weft::rt {
 
@@ -24,6 +25,19 @@ namespace {
 bool world_is_stopping(const P* pp) {
   // order: AT1 relaxed; the request is acted upon under sched.lock
   return pp->attention.load(WEFT_ORDER(AT1, relaxed)) != 0;
+}
+
+// … unless it has not had its turn since the world started, and takes it now. keeps W3 (world.cc)
+bool must_stop(P* pp) {
+  const bool has_turn = pp->has_turn;
+  if (has_turn) {
+    pp->has_turn = false;
+  }
+  if (!world_is_stopping(pp)) [[likely]] {
+    return false;
+  }
+  const scoped_lock held(sched.lock);  // exit() has said so before it asked
+  return !has_turn || process_is_exiting();
 }
 
 G* overdue_news(M* mp) {
@@ -126,7 +140,7 @@ found find_runnable(M* mp) {
     if (pp == nullptr) {
       return {};
     }
-    if (world_is_stopping(pp)) {
+    if (must_stop(pp)) {
       stop_for_world(mp);
       continue;
     }

@@ -10,6 +10,9 @@
 //
 // W1: every P stops exactly once per stop, by its stopper (own, idle) or by its M (running, or on the
 //     way to an M that was handed it). See gmp/stop_gate.h.
+// W3: a P that was handed out with work as the world started, timers that are due included, runs one goroutine before it
+//     stops again. A thread takes longer to wake than a world that is stopped again at once takes to start: beside
+//     somebody who does nothing else nobody would ever run.
 //
 // A goroutine that computes without ever coming to a scheduling point is frozen where it is (sched/preempt.cc).
 //
@@ -221,6 +224,14 @@ void move_stopper_locked(M* self, std::int32_t n) WEFT_REQUIRES(sched.lock) {
   count_slice(self->p);
 }
 
+bool has_work(const P* pp) {
+  if (!pp->runq.empty()) {
+    return true;
+  }
+  const std::int64_t next = run_time(pp);
+  return next != kNever && next <= nanotime();
+}
+
 // Step 5. Ps that have work are chained by idle_next and returned; the others go idle.
 P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
   P* with_work = nullptr;
@@ -231,9 +242,11 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
     set_attention(pp, 0);
     if (self != nullptr && self->p == pp) {
       pp->status.store(p_status::running, WEFT_ORDER(PS0, relaxed));  // order: relaxed, locked
-    } else if (pp->runq.empty()) {
+    } else if (!has_work(pp)) {
+      pp->has_turn = false;
       idle_p_put(pp);
     } else {
+      pp->has_turn = !WEFT_MUTANT("start-gives-no-turn");
       pp->status.store(p_status::idle, WEFT_ORDER(PS0, relaxed));  // order: relaxed, locked
       pp->idle_next = with_work;
       with_work = pp;
@@ -300,6 +313,7 @@ void start_world_with(std::int32_t procs) {
     sched.restarting = false;
     P* pp = sched.runq.empty() ? nullptr : idle_p_get_for_work();
     if (pp != nullptr) {
+      pp->has_turn = !WEFT_MUTANT("start-gives-no-turn");
       start_m_unlock(pp, /*spinning=*/false);
     } else {
       sched.lock.unlock();

@@ -162,6 +162,34 @@ void two_stoppers(world& w) {
   s->all_run(w, 1);
 }
 
+// It is stopped again at once: who was queued when it started has had his turn by then, however slow his M was to wake.
+void again_at_once(world& w, bool globally) {
+  auto* s = w.make<state>(w, 1, 3);
+  job* a = s->worker(w, "a");
+  if (globally) {
+    s->idles(0);
+    s->sleeper(w, "M0", 0);
+  } else {
+    s->holds(0, 0);
+    s->queued(0, a);
+    s->serve(w, "M0", 0);
+  }
+  s->spares(w, 1);
+  w.thread("S", [=] {
+    if (globally) {
+      a->prepare();
+      rt::inject(a);
+    }
+    rt::stop_world();
+    const bool waited = !rt::sched.p(0)->runq.empty() || !rt::sched.runq.empty();
+    s->stopped_and_start(1);
+    rt::stop_world();
+    check(!waited || a->ran == 1, "it was not its turn between two stops");
+    s->stopped_and_start(1);
+  });
+  s->all_run(w, 1);
+}
+
 // Goroutines that wait for their turn, parked: whoever starts the world makes the next one runnable.
 void goroutines_queue(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -315,7 +343,7 @@ const protocol kProtocol{
     {"gmp/stop_gate.h", "sched/world.cc", "sched/idle.cc", "sched/deadlock.cc"},
     {"gate-shuts-early", "stop-forgets-idle", "stop-asks-nobody", "start-wakes-nobody",
      "idle-passes-gate", "hand-off-passes-gate", "restart-unnoticed", "gate-closed-twice",
-     "freeze-forgets-stopper"},
+     "freeze-forgets-stopper", "start-gives-no-turn"},
     {
         {"running", {.preemptions = 2, .old_loads = 1}, running},
         {"goes idle", {.preemptions = 3, .old_loads = 1}, goes_idle},
@@ -323,6 +351,12 @@ const protocol kProtocol{
         {"handed off", {.preemptions = 2, .old_loads = 0}, handed_off},
         {"by goroutine", {.preemptions = 2, .old_loads = 1}, by_goroutine},
         {"two stoppers", {.preemptions = 2, .old_loads = 0}, two_stoppers},
+        {"again at once",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { again_at_once(w, false); }},
+        {"again at once, injected",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { again_at_once(w, true); }},
         {"goroutines queue", {.preemptions = 2, .old_loads = 0}, goroutines_queue},
         {"goroutine and thread", {.preemptions = 2, .old_loads = 1}, goroutine_and_thread},
         {"locked", {.preemptions = 2, .old_loads = 0}, locked},
