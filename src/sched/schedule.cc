@@ -6,6 +6,8 @@
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "sched/switch.h"
+#include "sched/thread_exit.h"
+#include "sched/world.h"
 
 namespace weft::rt {
 
@@ -41,6 +43,9 @@ G* next_goroutine(M* mp, bool* inherit_time) {
     // If the world stops meanwhile it runs all the same, up to its next scheduling point: were it to queue again,
     // it would starve beside somebody who stops the world again and again.
     stop_locked_m(mp);
+    if (process_is_exiting() && !WEFT_MUTANT("locked-past-exit")) {
+      stand_aside();  // whoever freezes the others did not see us: the P had no thread
+    }
     *inherit_time = false;
     return mp->locked_g;
   }

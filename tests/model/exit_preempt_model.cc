@@ -166,6 +166,22 @@ void lends(world& w) {
   });
 }
 
+// Its turn has come, on a thread of its own, which is slow to wake.
+WEFT_NO_THREAD_SAFETY_ANALYSIS void locked_wakes(world& w) {
+  auto* s = w.make<exiting_state>(w, 1, 3);
+  job* l = s->add(w, "l");
+  l->steps = {[=] { user_code([=] { s->runs_on(); }); }};
+  s->m(0)->locked_g = l;
+  l->locked_m = s->m(0);
+  s->runs(1, 0, l);
+  ++rt::sched.m_count;  // M0 has no P, and waits for its goroutine
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  w.thread("E", [s] { s->exit(); });
+  s->ends(w, 2);
+}
+
 // -- exit() without a P --------------------------------------------------------------------------
 
 // It has lost its P because it blocked. Somebody stops the world, before or meanwhile.
@@ -195,14 +211,15 @@ void exits_as_lender(world& w) {
 
 const protocol kProtocol{
     "exit_preempt",
-    {"sched/preempt.cc", "sched/world.cc"},
-    {"exit-before-p", "lender-stays-away", "roused-with-a-p", "roused-unpoked", "frozen-past-exit",
-     "back-unlisted"},
+    {"sched/preempt.cc", "sched/world.cc", "sched/schedule.cc"},
+    {"locked-past-exit", "exit-before-p", "lender-stays-away", "roused-with-a-p", "roused-unpoked",
+     "frozen-past-exit", "back-unlisted"},
     {
         {"stops and thaws", {.preemptions = 1, .old_loads = 0}, stops_and_thaws},
         {"lends", {.preemptions = 1, .old_loads = 0, .timeouts = 0}, lends},
         {"exits, robbed", {.preemptions = 1, .old_loads = 0}, exits_robbed},
         {"exits as a lender", {.preemptions = 1, .old_loads = 0}, exits_as_lender},
+        {"locked wakes", {.preemptions = 1, .old_loads = 0}, locked_wakes},
         {"thaws", {.preemptions = 2, .old_loads = 0}, thaws},
         {"comes back", {.preemptions = 2, .old_loads = 0}, comes_back},
     },
