@@ -117,7 +117,12 @@ G* poll_for_work(M* mp) {
   }
   queue_ready(mp, list);
   bool inherit = false;
-  return take_local(mp->p, &inherit);  // null: a thief was faster, or only plain threads were woken
+  G* gp =
+      take_local(mp->p, &inherit);  // null: a thief was faster, or only plain threads were woken
+  if (gp != nullptr && !mp->p->runq.empty()) {
+    wake_p(mp->p);  // a timer may have woken somebody who was to be next: ready.cc
+  }
+  return gp;
 }
 
 bool begin_polling(M* mp) {
