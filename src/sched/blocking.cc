@@ -33,10 +33,7 @@ void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
   P* pp = mp->p;
   gp->transition<g_status::running, g_status::syscall>();
   mp->border.be_robbed();
-  // It makes room. Otherwise it would be asked for that again at once, without a P, and wait for one before the call.
-  if (!WEFT_MUTANT("away-but-asked")) {
-    mp->border.begin_slice();
-  }
+  mp->border.begin_slice();  // it makes room
   release_p(mp, p_status::idle);
   list_robbed_locked(mp);
   sched.lock.unlock();
@@ -58,20 +55,21 @@ bool give_p_away(M* mp) {
 }
 
 // … if somebody waits for it who could run at once.
-void give_p_to_waiting(M* mp) {
+bool give_p_to_waiting(M* mp) {
   const std::uint32_t local = mp->p->runq.size();
   if (local == 0 && sched.runq.empty()) {
-    return;
+    return false;
   }
   sched.lock.lock();
   const std::uint32_t fresh = local + sched.runq.free();
   request_spare_ms_locked(spares_for(fresh));
   if (fresh == 0 || sched.idle_ms == nullptr || sched.gate.closed() || thread_is_created_locked()) {
     sched.lock.unlock();
-    return;
+    return false;
   }
   mp->call_began = nanotime();
   give_p_away_unlock(mp);
+  return true;
 }
 
 }  // namespace
@@ -99,12 +97,14 @@ WEFT_NO_TSAN blocking_call::blocking_call(bool surely) noexcept {
   }
   const int saved = errno;  // a call may be judged by whether it changes it
   mp = enter_runtime();
-  if (surely) {
-    outermost_ = !give_p_away(mp) && mp->begin_call();  // then sysmon takes it, if it is needed
+  const bool given = surely ? give_p_away(mp) : give_p_to_waiting(mp);
+  if (given && !WEFT_MUTANT("asked-too-late")) {
+    leave_without_p(mp);  // or it would wait for a P before the call
   } else {
-    give_p_to_waiting(mp);
+    outermost_ =
+        outermost_ || (!given && mp->begin_call());  // then sysmon takes it, if it is needed
+    leave_runtime(mp);
   }
-  leave_runtime(mp);
   errno = saved;
 }
 

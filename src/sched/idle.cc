@@ -150,10 +150,13 @@ namespace {
 
 // There is no idle M, and none may be made here (preempt.cc, PE2; and sysmon makes none at all): the spawner makes one, and pp goes
 // to the oldest frozen goroutine meanwhile, or waits for the new M. If that finds pp gone it looks for work wherever
-// there is an idle P. keeps I1
+// there is an idle P; if there is none either, whoever lets one go next does. keeps I1
 void start_later_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock) {
   if (spinning) {
     sched.idle.drop_token();
+    if (!WEFT_MUTANT("later-without-request")) {
+      sched.idle.request_spinner();
+    }
   }
   G* oldest = sched.runq.pop_frozen(nanotime());
   if (oldest != nullptr) {
@@ -169,6 +172,7 @@ void start_later_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock) {
   }
   request_spare_ms_locked(unmanned);
   sched.lock.unlock();
+  start_system_threads();  // before there is a second M, one that has given its P away has none who would make it
 }
 
 }  // namespace

@@ -182,7 +182,10 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
   if (!sched.gate.closed()) {
     pp = idle_p_get();
     // That of an M to come: its thread may be waiting for what we hold. keeps PE4
-    pp = pp != nullptr ? pp : unmanned_p_get();
+    if (pp == nullptr && (pp = unmanned_p_get()) != nullptr &&
+        !WEFT_MUTANT("unmanned-without-request")) {
+      sched.idle.request_spinner();  // for what was to run there. keeps I1
+    }
   }
   if (pp != nullptr) {
     if (!WEFT_MUTANT("back-but-robbed")) {

@@ -14,15 +14,28 @@ WEFT_NO_TSAN M* enter_runtime() noexcept {
   return mp;
 }
 
+namespace {
+
+WEFT_NO_TSAN void end_section(M* mp, const char* label) noexcept {
+  tsan_release(&mp->p);  // to whoever robs it
+  tsan_ignore_end();
+  if (mp->curg != nullptr && !is_tsan_mutant(label)) {
+    mp->curg->tools.become();
+  }
+}
+
+}  // namespace
+
 WEFT_NO_TSAN void leave_runtime(M* mp, const char* label) noexcept {
   if (mp != nullptr) {
-    tsan_release(&mp->p);  // to whoever robs it
-    tsan_ignore_end();
-    if (mp->curg != nullptr && !is_tsan_mutant(label)) {
-      mp->curg->tools.become();
-    }
+    end_section(mp, label);
     leave_border(mp);
   }
+}
+
+WEFT_NO_TSAN void leave_without_p(M* mp) noexcept {
+  end_section(mp, "");
+  static_cast<void>(mp->border.leave());
 }
 #endif
 

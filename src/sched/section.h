@@ -29,11 +29,16 @@ namespace weft::rt {
 #if WEFT_TSAN
 M* enter_runtime() noexcept;
 void leave_runtime(M* mp, const char* label = "") noexcept;  // label: base/tsan_mutant.h
+void leave_without_p(M* mp) noexcept;
 #else
 // Null on plain threads. Runs on: G.
 [[gnu::always_inline]] inline M* enter_runtime() noexcept { return enter_border(); }
 [[gnu::always_inline]] inline void leave_runtime(M* mp, const char* = "") noexcept {
   leave_border(mp);
+}
+// … by one that has given its P away: whoever asks it to make room is late.
+[[gnu::always_inline]] inline void leave_without_p(M* mp) noexcept {
+  static_cast<void>(mp->border.leave());
 }
 #endif
 

@@ -139,7 +139,7 @@ void blocks(world& w) {
   s->all_run(w, 1);
 }
 
-// … and was asked to make room just before: it has done so, and waits for no P before its call.
+// … and was asked to make room just before, or is meanwhile: it has done so, and waits for no P before its call.
 void asked_before_it_blocks(world& w) {
   auto* s = w.make<state>(w, 1, 3);
   job* b = s->add(w, "b");
@@ -155,8 +155,66 @@ void asked_before_it_blocks(world& w) {
   }};
   s->runs_alone(w, b);
   job* other = s->plain(w, "a", *w.make<bool>(false));
-  w.thread("T", [=] { state::comes(other); });
+  w.thread("T", [=] {
+    state::comes(other);
+    s->m(0)->border.ask();
+  });
   s->all_run(w, 1);
+}
+
+// It gives its P away for a call.
+void calls(const std::function<void()>& body) {
+  const weft::detail::blocking_call call(true);
+  body();
+}
+
+// Somebody is woken for the P of one that blocks, and there is no M: before the spawner's comes the P is its own again, and
+// when it blocks once more there is somebody to look. "a" waits behind one that computes.
+void comes_too_late(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  auto* ran = w.make<bool>(false);
+  job* other = s->plain(w, "a", *ran);
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    s->submit(0, other);
+    user_code([=] { compute(*ran); });
+  }};
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    user_code([=] {
+      calls([] { engine::get().point(); });
+      calls([=] { state::wait_for(*ran); });
+    });
+  }};
+  s->runs(0, 0, h);
+  s->runs(1, 1, b);
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  s->all_run(w, 2);
+}
+
+// … with its queue, in which "a" waits; and computes. The other P is let go meanwhile.
+void comes_back_to_a_queue(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  auto* ran = w.make<bool>(false);
+  job* b = s->add(w, "b");
+  b->steps = {[=] {
+    user_code([=] {
+      calls([] { engine::get().point(); });
+      s->call();
+      compute(*ran);
+    });
+  }};
+  job* h = s->add(w, "h");
+  h->steps = {[=] { user_code([=] { calls([=] { state::wait_for(*ran); }); }); }};
+  s->runs(0, 0, h);
+  s->runs(1, 1, b);
+  s->queued(1, s->plain(w, "a", *ran));
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  s->all_run(w, 2);
 }
 
 // It says that it may block, as others have done for long: it gives its P away itself, if it sees somebody who waits.
@@ -337,7 +395,7 @@ const protocol kPreempt{
     {"leaves-poked", "announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside",
      "request-dropped", "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing",
      "back-but-robbed", "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside",
-     "away-but-asked", "BD2"},
+     "asked-too-late", "later-without-request", "unmanned-without-request", "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -361,6 +419,8 @@ const protocol kPreempt{
         {"borrowed before a scope", {.preemptions = 2, .old_loads = 0}, borrowed_before_scope},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
         {"asked before it blocks", {.preemptions = 2, .old_loads = 0}, asked_before_it_blocks},
+        {"comes too late", {.preemptions = 2, .old_loads = 0}, comes_too_late},
+        {"comes back to a queue", {.preemptions = 2, .old_loads = 0}, comes_back_to_a_queue},
         {"expected to block", {.preemptions = 2, .old_loads = 1}, expected_to_block},
         {"announces",
          {.preemptions = 2, .old_loads = 0},

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <mutex>
+#include <semaphore.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -248,6 +249,22 @@ WEFT_CHILD(computes_in_a_call_beside_a_stop) {
 TEST_F(FirstLoan, StandsStillWithTheWorldInALongCall) {
   expect("computes_in_a_call_beside_a_stop");
 }
+
+// It has given its P away when there is no other thread of the runtime's yet, and a plain thread has work for that.
+WEFT_CHILD(waits_for_a_threads_goroutine) {
+  sem_t done;
+  sem_init(&done, 0, 0);
+  weft::run([&] {
+    weft::runtime::blocking_for_long([&] {
+      std::thread t([&] { weft::go([&] { sem_post(&done); }); });
+      while (sem_wait(&done) != 0) {
+      }
+      t.join();
+    });
+  });
+  return kRight;
+}
+TEST_F(FirstLoan, GivesItsPAwayBesideAThreadsGoroutine) { expect("waits_for_a_threads_goroutine"); }
 
 // -- the limit of threads
 
