@@ -23,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRight = 3;
+constexpr int kUnlucky = 4;  // it did not come to it
 
 class SysmonProcess : public testing::Test {
  protected:
@@ -90,23 +91,39 @@ TEST_F(SysmonProcess, IsQuietBesideACallThatBlocks) {
   expect_quiet("quiet_beside_a_call", "4");  // where nobody needs its P
 }
 
-// All Ps are idle for a moment, again and again: sysmon is not woken for each of them.
+// All Ps are idle for a moment, again and again: sysmon is not woken for each of them. It may look by itself, every 10 ms,
+// which takes two naps: what the machine makes of the sleepers' 300 us is not its affair. In a round that took too long
+// nobody would see among those whether it is woken each time. Three in a row, as a busy machine may once keep it from waking.
 WEFT_CHILD(short_sleeps) {
   return weft::run([] {
-    constexpr int kSleeps = 200;
-    const bool alone = weft::test::eventually([] {
+    constexpr int kSleeps = 100, kInARow = 3, kEnough = 10;
+    int measured = 0, right = 0;
+    const bool alone = weft::test::eventually([&] {
       rusage before{}, after{};
       getrusage(RUSAGE_SELF, &before);
+      const auto began = weft::test::test_clock::now();
       for (int i = 0; i < kSleeps; ++i) {
         weft::this_thread::sleep_for(300us);  // sleep-ok: what is tested
       }
+      const auto took = weft::test::test_clock::now() - began;
       getrusage(RUSAGE_SELF, &after);
-      return after.ru_nvcsw - before.ru_nvcsw <= kSleeps * 3 / 2;
+      if (took >= kSleeps * 1ms) return false;
+      ++measured;
+      const long others = after.ru_nvcsw - before.ru_nvcsw - kSleeps;
+      right = others <= kSleeps / 4 + 4 * (took / 10ms) ? right + 1 : 0;
+      return right == kInARow;
     });
-    return alone ? kRight : 1;
+    return alone ? kRight : measured >= kEnough ? 1 : kUnlucky;
   });
 }
-TEST_F(SysmonProcess, SleepsOnBesideShortSleeps) { expect_quiet("short_sleeps", "1"); }
+TEST_F(SysmonProcess, SleepsOnBesideShortSleeps) {
+#ifdef WEFT_CHAOS
+  GTEST_SKIP() << "Ms take naps there";
+#endif
+  const auto r = weft::test::run_child("short_sleeps", {"WEFTMAXPROCS=1"});
+  if (r.status == kUnlucky) GTEST_SKIP() << "sleeps of 300 us take longer than 1 ms here";
+  EXPECT_EQ(r.status, kRight) << r.output;
+}
 
 // Beside goroutines that give their Ps up all the time, as those of a server do, it looks every 2 ms, and nobody wakes it.
 WEFT_CHILD(lively) {
@@ -196,17 +213,21 @@ WEFT_CHILD(long_errand) {
     c.ended.go([&] {
       while (!c.over) weft::gosched();
     });
-    const auto yields_until = [](auto it_is_so, std::chrono::seconds limit) {
-      const auto until = weft::test::test_clock::now() + limit;
-      while (!it_is_so() && weft::test::test_clock::now() < until) weft::gosched();
+    using weft::test::test_clock;
+    const auto yields_until = [](auto it_is_so, test_clock::time_point limit) {
+      while (!it_is_so() && test_clock::now() < limit) weft::gosched();
       return it_is_so();
     };
+    // Where nobody is frozen, each round takes its second. All of them together less than a child may take.
+    constexpr int kRounds = 20, kAtLeast = 3;
+    const auto last_begins = test_clock::now() + 10s, limit = last_begins + 15s;
     bool all_have_turns = true;
-    for (int i = 0; i < 20 && all_have_turns; ++i) {
+    for (int i = 0; i < kRounds && all_have_turns; ++i) {
+      if (i >= kAtLeast && test_clock::now() >= last_begins) break;
       const std::uint64_t frozen = weft::test::preemptions();
-      yields_until([&] { return weft::test::preemptions() > frozen; }, 1s);
+      yields_until([&] { return weft::test::preemptions() > frozen; }, test_clock::now() + 1s);
       const std::uint64_t before = c.rounds;
-      all_have_turns = yields_until([&] { return c.rounds > before; }, 20s);
+      all_have_turns = yields_until([&] { return c.rounds > before; }, limit);
     }
     return all_have_turns;
   });
@@ -228,15 +249,18 @@ WEFT_CHILD(frozen_on_an_errand) {
       return has_borrowed_p() && stands_in();
     };
     const auto is_frozen = [] { return !has_borrowed_p(); };
-    if (!weft::test::eventually(borrows) || !weft::test::eventually_hogging(is_frozen)) _exit(4);
+    // Less than a child may take, and all children together less than the test.
+    if (!weft::test::eventually(borrows, 3s) || !weft::test::eventually_hogging(is_frozen, 3s)) {
+      _exit(kUnlucky);
+    }
     const weft::no_preempt scope;  // which begins with a P
     return !stands_in();
   });
 }
 TEST_F(SysmonProcess, WhoIsFrozenOnAnErrandStandsInNoLonger) {
   // A busy machine may let the one who computes have no processor for long, and then nobody waits for the P.
-  weft::test::child_result r;
-  for (int i = 0; i < 3 && r.status != kRight && r.status != 1; ++i) {
+  weft::test::child_result r{kUnlucky, {}};
+  for (int i = 0; i < 6 && r.status == kUnlucky; ++i) {
     r = weft::test::run_child("frozen_on_an_errand", {"WEFTMAXPROCS=1"});
   }
   EXPECT_EQ(r.status, kRight) << r.output;
