@@ -13,8 +13,9 @@
 
 #include <weft/weft.h>
 
+#include "gmp/inside.h"
+#include "gmp/sched.h"
 #include "support/child_suite.h"
-#include "support/preemptions.h"
 #include "support/witness.h"
 
 namespace {
@@ -46,8 +47,21 @@ void compute(std::chrono::milliseconds d) {
 // -- one that blocked ----------------------------------------------------------------------------
 
 std::atomic<bool> calls_exit{false};
-std::string exiting_thread;
+std::atomic<int> exiting_thread{0};  // once nothing is left to do but to block
 int wakes[2];
+
+// It sleeps in read(), and its P is somebody else's. That somebody has lost one would not do: who stops the world stops the
+// others who have not.
+bool it_blocks_without_p() {
+  const int tid = exiting_thread;
+  if (tid == 0 || !weft::test::sleeps(std::to_string(tid))) return false;
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  for (const weft::rt::M* mp = weft::rt::sched.robbed_ms; mp != nullptr; mp = mp->robbed_next) {
+    if (mp->tid == tid) return true;
+  }
+  return false;
+}
 
 // On another thread: others run on the only P, and a goroutine blocks, which calls exit() once it is woken.
 template <class F>
@@ -57,7 +71,7 @@ void start_one_that_blocks(F others_do) {
     weft::run([=] {
       weft::wait_group ended;
       ended.go([] {
-        exiting_thread = weft::test::this_thread();
+        exiting_thread = gettid();
         char byte;
         static_cast<void>(!read(wakes[0], &byte, 1));
         calls_exit = true;
@@ -67,14 +81,14 @@ void start_one_that_blocks(F others_do) {
       ended.wait();
     });
   }).detach();
-  if (!weft::test::eventually([] { return weft::test::handoffs() > 0; })) _exit(1);
+  if (!weft::test::eventually(it_blocks_without_p)) _exit(1);
 }
 
 // … and waits for a P, in there.
 void wake_it() {
   static_cast<void>(!write(wakes[1], "x", 1));
   if (!weft::test::eventually_hogging(
-          [] { return calls_exit && weft::test::sleeps(exiting_thread); })) {
+          [] { return calls_exit && weft::test::sleeps(std::to_string(exiting_thread)); })) {
     _exit(1);
   }
 }
@@ -108,6 +122,9 @@ TEST_F(ExitRobbed, BeforeTheWorldStops) {
 
 // -- one that lent its P -------------------------------------------------------------------------
 
+// What the thread's M says. Not instrumented: the goroutine looks at what is none of its business.
+WEFT_NO_TSAN bool has_borrowed_p() { return weft::rt::current_m()->lender != nullptr; }
+
 // It computes on, and he to whom it lent the P stops the world, for which it is waited for. No signal makes it arrive: it has
 // masked that.
 WEFT_CHILD(lends_and_exits) {
@@ -116,10 +133,10 @@ WEFT_CHILD(lends_and_exits) {
   CPU_SET(sched_getcpu(), &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) return 77;
   return weft::run([] {
-    static std::atomic<bool> masked{false}, stops{false};
+    static std::atomic<bool> lent{false}, masked{false}, stops{false};
     weft::wait_group ended;
     ended.go([] {
-      compute(100ms);  // beside the ticks below, for which somebody stands in sooner or later
+      while (!lent) compute(1ms);  // beside the ticks below, for which somebody stands in
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -128,6 +145,13 @@ WEFT_CHILD(lends_and_exits) {
       compute(5ms);  // the stop is under way
       std::exit(stops ? kRight : kUnlucky);
     });
+    const auto is_lent = [] {
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: the ticks
+      return has_borrowed_p();
+    };
+    // Who is made to yield as soon as it has woken (chaos) does not see it; it may come to it all the same.
+    static_cast<void>(weft::test::eventually(is_lent, 1s));
+    lent = true;
     while (!masked) weft::this_thread::sleep_for(1ms);  // sleep-ok: the ticks
     weft::this_thread::sleep_for(1ms);                  // sleep-ok: the P is lent for this one, too
     stops = true;
