@@ -100,25 +100,24 @@ std::uint64_t slice_of(int tid) {
   return attributes.runtime;
 }
 
-// As one that borrows a P (sched/borrow.cc). True: the kernel knows of such slices.
-WEFT_TEST_OF_THE_THREAD bool has_short_slices() {
+// As one that borrows a P (sched/borrow.cc). Before, as one that does not: it may be one already.
+WEFT_TEST_OF_THE_THREAD std::uint64_t slice_with(bool shortly) {
   const weft::rt::inside here;
-  const std::uint64_t usual = slice_of(0);
-  weft::rt::ask_for_short_slices(true);
-  weft::rt::current_m()->short_slices = true;
-  return slice_of(0) != usual;
+  weft::rt::ask_for_short_slices(shortly);
+  weft::rt::current_m()->short_slices = shortly;
+  return slice_of(0);
 }
 
 TEST_P(ProcessThreads, NobodyInheritsShortSlices) {
   run([] {
-    const std::uint64_t usual = slice_of(0);
-    if (!has_short_slices()) GTEST_SKIP() << "this kernel has none";
+    const std::uint64_t usual = slice_with(false);
+    if (slice_with(true) == usual) GTEST_SKIP() << "this kernel has none";
     auto program = weft::process::command("sleep", {"1000"}).start();
     EXPECT_EQ(slice_of(program.pid()), usual);
     program.kill();
     program.wait();
     std::atomic<std::uint64_t> of_thread{0};
-    has_short_slices();
+    slice_with(true);
     EXPECT_FALSE(weft::rt::on_own_thread([&] { of_thread = slice_of(0); }));
     EXPECT_EQ(slice_of(0), usual);
     EXPECT_TRUE(eventually([&] { return of_thread != 0; }));
