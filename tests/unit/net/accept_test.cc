@@ -1,6 +1,7 @@
 // What accept(), the resolver and writers do when the system fails, or does less than it was asked for.
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -17,10 +18,14 @@
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
+#include "gmp/sched.h"
+#include "os/clock.h"
 #include "os/test_hooks.h"
+#include "poll/poller.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
 #include "support/waiting.h"
+#include "support/witness.h"
 
 namespace {
 
@@ -209,6 +214,18 @@ TEST_P(NetFaults, AFullQueueIsNotBesieged) {
   });
 }
 
+// While somebody of the resolver's is still on his way to the hook, it must not be reset: he would ask the real one, on a
+// network that may not answer. Whoever sleeps has looked at it, or has nothing to do.
+void await_resolver() {
+  test_hooks.resolver_delay_ms.set(1);
+  constexpr int kLooks = 5;
+  int quiet = 0;
+  EXPECT_TRUE(weft::test::eventually_hogging([&] {
+    quiet = weft::test::others_sleep() ? quiet + 1 : 0;
+    return quiet == kLooks;
+  }));
+}
+
 constexpr std::int64_t kOftenShort = 4'000'005;  // every fifth call (io/calls.h)
 
 // What several goroutines write to one stream, each in one call, arrives in one piece, however little the kernel takes
@@ -263,6 +280,7 @@ TEST_P(NetFaults, TheResolverIsSlow) {
       all.emplace_back([] { EXPECT_EQ(net::resolver::lookup("slow.test:80").size(), 1u); });
     }
     for (auto& t : all) t.join();
+    await_resolver();
   });
 }
 
@@ -292,6 +310,7 @@ TEST_P(NetFaults, AsksTheResolverAndLeaves) {
     expect_cancelled([](const weft::context& ctx) { net::dial_udp("slow.test:80", ctx); });
     test_hooks.resolver_delay_ms.set(1);
     EXPECT_EQ(net::resolver::lookup("slow.test:81"), std::vector{endpoint("127.0.0.1:81")});
+    await_resolver();
   });
 }
 
@@ -311,10 +330,29 @@ TEST_P(NetFaults, TheResolverIsNotAskedForHosts) {
   });
 }
 
+std::uint32_t looks_for_news() {
+  return weft::rt::sched.poll_looks.load(std::memory_order_relaxed);
+}
+
+// Whether the hook does it: all of these waits would last, but for a stray poller_break(). Nobody else waits meanwhile.
+void expect_interruptions() {
+  constexpr int kWaits = 20;
+  test_hooks.poller_interrupts.set(1);
+  int interrupted = 0;
+  for (int i = 0; i < kWaits; ++i) {
+    weft::rt::poll_news news[weft::rt::kMostNews];
+    const std::int64_t until = weft::rt::nanotime() + 50'000'000;
+    weft::rt::poller_wait(news, until);
+    interrupted += weft::rt::nanotime() < until;
+  }
+  EXPECT_GT(interrupted, kWaits / 2);
+}
+
 // A signal of the program's may meet whoever waits for news, at any time: nothing is lost, nor early.
 TEST_P(NetFaults, TheWaitForNewsIsInterrupted) {
   run([&] {
     test_hooks.poller_interrupts.set(2);
+    const std::uint32_t looks_before = looks_for_news();
     auto [a, b] = weft::test::connected();
     weft::thread echoes([&b = b] {
       char byte[1];
@@ -334,6 +372,8 @@ TEST_P(NetFaults, TheWaitForNewsIsInterrupted) {
     EXPECT_GE(weft::clock::now(), t);
     a.close();
     echoes.join();
+    EXPECT_GE(looks_for_news() - looks_before, 2u);  // so that one of them was
+    expect_interruptions();
   });
 }
 
