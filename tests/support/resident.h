@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fstream>
+#include <string>
 #include <unistd.h>
 
 #include "support/patience.h"
@@ -14,6 +15,17 @@ inline long resident_kib() {
   long total = 0, resident = 0;
   in >> total >> resident;
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+// What of it is the program's own, and not a file's: to the page, since the kernel counts it for this. (What it keeps
+// count of, each processor may have a batch more of.) -1: it does not say.
+inline long anonymous_kib() {
+  const std::string key = "Anonymous:";
+  std::ifstream in("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key)) return std::stol(line.substr(key.size()));
+  }
+  return -1;
 }
 
 // A sanitizer's own records grow with everything that there ever was.
