@@ -40,6 +40,8 @@ using weft::test::edge_name;
 using weft::test::expect_needed;
 using weft::test::expect_ordered;
 using weft::test::expect_race;
+using weft::test::one_then_the_other;
+using weft::test::one_waits_for_the_other;
 
 void set() { sync_order_shared = 1; }
 void use() {
@@ -49,7 +51,7 @@ void use() {
 // release() by the first, then acquire() by the second; in the twin it is set too late.
 template <class Release, class Acquire>
 int edge(bool in_time, Release release, Acquire acquire) {
-  return both(
+  return one_then_the_other(
       [&] {
         if (in_time) set();
         release();
@@ -64,7 +66,7 @@ int edge(bool in_time, Release release, Acquire acquire) {
 // acquire() waits before release() comes.
 template <class Release, class Acquire>
 int waited_edge(bool in_time, Release release, Acquire acquire) {
-  return both(
+  return one_waits_for_the_other(
       [&] {
         acquire();
         use();
@@ -141,7 +143,7 @@ WEFT_EDGE(shared_mutex_write_waited, {
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
   weft::once_flag flag;
-  return both(
+  return one_then_the_other(
       [&] {
         weft::call_once(flag, [&] {
           if (in_time) set();
@@ -157,7 +159,7 @@ WEFT_EDGE(once_func, {
   const auto f = weft::once_func([&] {
     if (in_time) set();
   });
-  return both(
+  return one_then_the_other(
       [&] {
         f();
         if (!in_time) set();
@@ -172,7 +174,7 @@ WEFT_EDGE(once_value, {
     if (in_time) set();
     return 1;
   });
-  return both(
+  return one_then_the_other(
       [&] {
         f();
         if (!in_time) set();
@@ -292,7 +294,7 @@ WEFT_EDGE(future_waited, {
 // (9) A try_lock that fails orders nothing.
 WEFT_CHILD(failed_try_lock_racy) {
   weft::mutex m;
-  return both(
+  return one_then_the_other(
       [&] {
         m.lock();
         set();
