@@ -124,7 +124,7 @@ TEST_P(Semaphore, InTheOrderOfWaiting) {
         ++got;
       });
       ASSERT_TRUE(eventually(
-          [&] { return parked_goroutines() == others + static_cast<std::uint64_t>(i) + 1; }));
+          [&] { return parked_goroutines() >= others + static_cast<std::uint64_t>(i) + 1; }));
     }
     int given = 0;
     for (const int units : {1, 4, 2, 1, 7}) {
