@@ -15,6 +15,8 @@
 #include <weft/weft.h>
 
 #include "support/fixture.h"
+#include "support/tasks.h"
+#include "support/witness.h"
 
 namespace {
 
@@ -317,18 +319,28 @@ TEST_P(Limits, ReleasedMeanwhile) {
   });
 }
 
+// A plain thread that waits for s, in vain or not; returns when its thread sleeps.
+std::thread waits_beside(subject& s, const weft::context& ctx, bool in_vain,
+                         std::atomic<bool>& ended) {
+  std::atomic<long> tid{0};
+  std::thread plain([&s, &tid, &ended, ctx, in_vain] {
+    tid = weft::test::thread_now();
+    EXPECT_EQ(s.wait(ctx), !in_vain) << s.name;
+    ended = true;
+  });
+  EXPECT_TRUE(eventually([&] { return tid != 0 && weft::test::sleeps(std::to_string(tid)); }))
+      << s.name;
+  EXPECT_FALSE(ended) << s.name;
+  return plain;
+}
+
 TEST_P(Limits, OnPlainThreads) {
   for_each_kind([](subject& s) {
     auto [ctx, cancel] = weft::with_cancel(weft::context::background());
-    std::atomic<bool> waits{false}, gave_up{false};
-    std::thread plain([&, c = ctx] {
-      waits = true;
-      EXPECT_FALSE(s.wait(c)) << s.name;
-      gave_up = true;
-    });
-    EXPECT_TRUE(eventually([&] { return waits.load(); }));
+    std::atomic<bool> gave_up{false};
+    std::thread plain = waits_beside(s, ctx, /*in_vain=*/true, gave_up);
     cancel();
-    EXPECT_TRUE(eventually([&] { return gave_up.load(); }));
+    EXPECT_TRUE(eventually([&] { return gave_up.load(); })) << s.name;
     plain.join();
     s.release();
     EXPECT_TRUE(s.wait(weft::context::background())) << s.name;
@@ -338,13 +350,8 @@ TEST_P(Limits, OnPlainThreads) {
 TEST_P(Limits, ReleasedMeanwhileOnPlainThreads) {
   for_each_kind([](subject& s) {
     auto [ctx, cancel] = weft::with_timeout(weft::context::background(), 1h);
-    std::atomic<bool> waits{false}, has_it{false};
-    std::thread plain([&, c = ctx] {
-      waits = true;
-      EXPECT_TRUE(s.wait(c)) << s.name;
-      has_it = true;
-    });
-    EXPECT_TRUE(eventually([&] { return waits.load(); }));
+    std::atomic<bool> has_it{false};
+    std::thread plain = waits_beside(s, ctx, /*in_vain=*/false, has_it);
     s.release();
     EXPECT_TRUE(eventually([&] { return has_it.load(); })) << s.name;
     plain.join();
