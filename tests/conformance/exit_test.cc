@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sched.h>
+#include <string>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -57,7 +59,7 @@ void sleep_for_ever() {
   std::fputs("woke", stderr);
 }
 
-// Row 168: sleeps that never end keep nobody from leaving.
+// Row 168: sleeps that never end keep nobody from leaving; when main returns they have begun.
 WEFT_CHILD(main_returns_beside_endless_sleeps) {
   WITNESS(early);
   weft::run([] {
@@ -66,7 +68,15 @@ WEFT_CHILD(main_returns_beside_endless_sleeps) {
     weft::gosched();
   });
   weft::go(sleep_for_ever);
-  std::thread(sleep_for_ever).detach();
+  static std::atomic<long> plain{0};
+  std::thread([] {
+    plain = syscall(SYS_gettid);
+    sleep_for_ever();
+  }).detach();
+  while (plain == 0 || !weft::test::sleeps(std::to_string(plain)) ||
+         weft::test::parked_goroutines() < 4) {  // the last: it stops the world
+    weft::test::give_way();
+  }
   WITNESS(late);
   return 3;
 }
