@@ -190,7 +190,7 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
       ASSERT_GE(fd, 0);
       all.push_back(net::udp_conn::adopt(fd));
     }
-    const std::uint64_t others = weft::test::waiting_goroutines();
+    const std::uint64_t others = weft::test::parked_goroutines();
     std::atomic<std::size_t> closed{0};
     weft::wait_group wg;
     for (auto& c : all) {
@@ -202,7 +202,7 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
       });
     }
     EXPECT_TRUE(weft::test::eventually(
-        [&] { return weft::test::waiting_goroutines() >= others + readers; }));
+        [&] { return weft::test::parked_goroutines() >= others + readers; }));
     for (auto& c : all) {
       c.close();
       int ends[2];  // one has the number that was just given back
@@ -223,7 +223,7 @@ TEST_P(NetStorm, TenThousandReadersOfOneAreSentAway) {
   const auto readers = weft::test::scaled<std::uint64_t>(10'000, 500);
   run([&] {
     net::udp_conn c = net::listen_udp("127.0.0.1:0");
-    const std::uint64_t others = weft::test::waiting_goroutines();
+    const std::uint64_t others = weft::test::parked_goroutines();
     std::atomic<std::uint64_t> closed{0};
     weft::wait_group wg;
     for (std::uint64_t i = 0; i < readers; ++i) {
@@ -236,7 +236,7 @@ TEST_P(NetStorm, TenThousandReadersOfOneAreSentAway) {
       });
     }
     EXPECT_TRUE(weft::test::eventually(
-        [&] { return weft::test::waiting_goroutines() >= others + readers; }));
+        [&] { return weft::test::parked_goroutines() >= others + readers; }));
     c.close();  // returns when they are out
     wg.wait();
     EXPECT_EQ(closed, readers);
