@@ -405,17 +405,20 @@ std::chrono::nanoseconds cost_of_leaving(int n) {
 
 // Go: test/chanlinear.go: thousands that select on one channel leave it one by one, not in n steps. Four times as many
 // cost four times as much, or ten, since that is a matter of microseconds each; where each was looked for among the
-// others, with its node on a stack of its own, they cost fifty times as much and more. The best of a few, as others who use
-// the processors' caches only ever add to them.
+// others, with its node on a stack of its own, they cost fifty times as much and more. The best of at least a few, as
+// others who use the processors' caches only ever add to them: a search costs as much in the best of many.
 TEST_P(Select, LeavingIsNotLinear) {
   run([] {
     const int n = WEFT_TEST_TSAN ? 300 : 2000;
     auto few = std::chrono::nanoseconds::max(), many = few;
-    for (int i = 0; i < 6 && (i < 3 || many > 25 * few); ++i) {
+    int rounds = 0;
+    const auto is_cheap = [&] {
       few = std::min(few, cost_of_leaving(n));
       many = std::min(many, cost_of_leaving(4 * n));
-    }
-    EXPECT_LE(many.count(), 25 * few.count()) << "nanoseconds";
+      return ++rounds >= 3 && many <= 25 * few;
+    };
+    EXPECT_TRUE(eventually(is_cheap, std::chrono::seconds(10)))
+        << many.count() << " nanoseconds, and a quarter of them " << few.count();
   });
 }
 
