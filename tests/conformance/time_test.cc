@@ -95,6 +95,74 @@ TEST_P(Time, DeadlinesAreEarlyRatherThanLate) {
   EXPECT_GE(late_clock::now(), soon);
 }
 
+// It can be set, and knows when it was read.
+struct set_clock {
+  using duration = clock::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<set_clock>;
+  [[maybe_unused]] static constexpr bool is_steady = false;
+  static inline std::atomic<rep> ahead{0};
+  static inline std::atomic<rep> last{0}, last_but_one{0};  // by one reader at a time
+  static time_point now() {
+    const rep read = clock::now().time_since_epoch().count();
+    last_but_one = last.exchange(read);
+    return time_point(duration(read + ahead));
+  }
+  static void set(std::chrono::hours by) { ahead += duration(by).count(); }
+};
+
+// What is tried until a time, while its clock is set: forward, and the one attempt under way is the last; back, and
+// there is another, until the clock says so.
+TEST_P(Time, TheClockIsSetDuringAnAttempt) {
+  const auto attempts_if_set = [](std::chrono::hours by) {
+    int attempts = 0;
+    const set_clock::time_point t = set_clock::now() + 1h;
+    EXPECT_FALSE(weft::detail::attempt_until(t, [&](std::int64_t deadline) {
+      const auto ahead = t - set_clock::now();
+      const std::int64_t left = deadline - clock::now().time_since_epoch().count();
+      EXPECT_LE(left, ahead.count()) << "by the clock that was asked for";
+      EXPECT_GT(left, (ahead - 30min).count());
+      set_clock::set(++attempts == 1 ? by : 3h);
+      return false;
+    }));
+    return attempts;
+  };
+  EXPECT_EQ(attempts_if_set(2h), 1);
+  EXPECT_EQ(attempts_if_set(-1h), 2);
+}
+
+// A clock that is set forward wakes nobody: who waits for it waits for as long as he would have.
+TEST_P(Time, AClockThatIsSetForwardMakesNoWaitShorter) {
+  run([] {
+    const weft::chan<int> c;
+    std::atomic<bool> received{false}, slept{false};
+    weft::wait_group wg;
+    wg.go([&] {
+      EXPECT_TRUE(c.recv_until(set_clock::now() + 1h)) << "it has waited in vain";
+      received = true;
+    });
+    EXPECT_TRUE(eventually([] { return weft::test::somebody_waits_in("chan receive"); }));
+    clock::time_point should, woke;
+    wg.go([&] {
+      should = clock::now() + 50ms;
+      weft::this_thread::sleep_until(set_clock::now() + 50ms);  // sleep-ok: the subject
+      woke = clock::now();
+      slept = true;
+    });
+    // On a slow machine it may be over before it is seen, and says nothing.
+    EXPECT_TRUE(eventually([&] { return slept || weft::test::somebody_waits_in("sleep"); }));
+    // Deadlines are early by what passes between the readings of two clocks, the second of which was the last of this one.
+    const set_clock::duration early(set_clock::last - set_clock::last_but_one);
+    set_clock::set(2h);
+    EXPECT_TRUE(eventually([&] { return slept.load(); }));
+    EXPECT_GE(woke, should - early);
+    EXPECT_FALSE(received) << "it was to wait for an hour";
+    c.send(1);
+    wg.wait();
+  });
+}
+
 // 158: signals do not make it shorter, whoever sleeps.
 TEST_P(Time, SleepIsInterruptedBySignals) {
   struct sigaction before {};
