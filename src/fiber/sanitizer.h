@@ -47,6 +47,8 @@ void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
 }
 #endif
 
@@ -105,7 +107,13 @@ class fiber_tools {
     if (!tsan_room.take()) {
       fatal("too many goroutines for g++'s ThreadSanitizer (8000); clang++'s takes more");
     }
+    // It knows what its maker, the M, knows: by the scheduler's locks, what plain threads have done before they came to those.
+    // That may say more than was promised, and the tests of what was promised take it away. (Rejected, to take it away
+    // always: with clang++ 14 edges are lost then, now and then, and what is in order is reported.)
+    const bool knows_nothing = is_tsan_mutant("BIRTH");
+    if (knows_nothing) AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
     tsan_fiber_ = __tsan_create_fiber(0);
+    if (knows_nothing) AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
 #endif
   }
 
