@@ -209,7 +209,7 @@ TEST_P(Chan, TryRecvRacesWithClose) {
 TEST_P(Chan, MultiConsumer) {
   run([] {
     constexpr int kWorkers = 23;
-    const int n = scaled(27182, 500);
+    const int n = scaled(271'828, 500);
     chan<int> q(kWorkers * 3), r(kWorkers * 3);
     weft::wait_group wg;
     for (int i = 0; i < kWorkers; ++i) {

@@ -443,11 +443,11 @@ TEST_P(Time, FromPlainThreads) {
 TEST_P(Time, ManySleepersAndTimeouts) {
   run([] {
     weft::wait_group wg;
-    for (int i = 0; i < scaled(2000, 100); ++i) {
+    for (int i = 0; i < scaled(5000, 100); ++i) {
       wg.go([i] { weft::this_thread::sleep_for(1us * (i % 50'000)); });  // sleep-ok: the subject
     }
     weft::chan<int> c(1);
-    for (int i = 0; i < scaled(20'000, 200); ++i) {
+    for (int i = 0; i < scaled(1'000'000, 200); ++i) {
       c.send(i);
       weft::select(weft::recv(c, [](auto) {}), weft::recv(weft::after(1h), [](auto) { FAIL(); }));
     }

@@ -163,7 +163,7 @@ TEST_P(Timer, Reset) {
 // 172
 TEST_P(Timer, ZeroTimers) {
   run([] {
-    const int n = scaled(20'000, 200);
+    const int n = scaled(1'000'000, 200);
     for (int i = 0; i < n; ++i) {
       weft::timer t(0s);
       ASSERT_TRUE(t.c().recv().has_value());
@@ -175,7 +175,7 @@ TEST_P(Timer, ZeroTimers) {
       ASSERT_TRUE(again.c().recv().has_value());
     }
     weft::wait_group wg;
-    for (int i = 0; i < n / 4; ++i) {
+    for (int i = 0; i < n; ++i) {
       wg.add();
       weft::after_func(0s, [&wg] { wg.done(); });
       if (i % 100 == 0) weft::gosched();
@@ -233,7 +233,7 @@ TEST_P(Timer, AdjustTimers) {
 TEST_P(Timer, StopResult) {
   run([] {
     weft::wait_group wg;
-    for (int i = 0; i < scaled(500, 50); ++i) {
+    for (int i = 0; i < scaled(1000, 50); ++i) {
       wg.go([] {
         weft::timer t(10us);
         auto c = t.c();
@@ -259,7 +259,7 @@ TEST_P(Timer, StopResult) {
 TEST_P(Timer, ResetResult) {
   run([] {
     weft::wait_group wg;
-    for (int i = 0; i < scaled(500, 50); ++i) {
+    for (int i = 0; i < scaled(1000, 50); ++i) {
       wg.go([] {
         weft::timer t(10us);
         auto c = t.c();
