@@ -66,14 +66,42 @@ TEST_P(Ticker, PeriodResetAndStop) {
   });
 }
 
-// 162: ten ticks take ten periods, give or take what the machine does to us.
+// Long enough for a slow tool to keep up with.
+clock::duration usual_period() { return weft::test::slowness() > 1 ? 20ms : 5ms; }
+
+// 162. Ten ticks take ten periods, never less; a busy machine may make it any number, but not every time, as a ticker would that
+// leaves ticks out.
 TEST_P(Ticker, TenTicks) {
   run([] {
-    const auto start = clock::now();
-    const auto c = weft::tick(5ms);
-    for (int i = 0; i < 10; ++i) ASSERT_TRUE(c.recv().has_value());
-    EXPECT_GE(clock::now() - start, 50ms);
-    EXPECT_LT(clock::now() - start, 20s * weft::test::slowness());
+    const auto in_bounds = [] {
+      const auto period = usual_period();
+      const auto start = clock::now();
+      const auto c = weft::tick(period);
+      for (int i = 0; i < 10; ++i) EXPECT_TRUE(c.recv().has_value());
+      const auto took = clock::now() - start;
+      EXPECT_GE(took, 10 * period);
+      return took <= 30 * period;
+    };
+    EXPECT_TRUE(eventually(in_bounds)) << "ten ticks took thirty periods, again and again";
+  });
+}
+
+// 177. The same of one that is reset to twice its period, more closely.
+TEST_P(Ticker, TicksBeforeAndAfterReset) {
+  run([] {
+    const auto in_bounds = [] {
+      const auto period = usual_period();
+      const auto start = clock::now();
+      weft::ticker k(period);
+      for (int i = 0; i < 5; ++i) EXPECT_TRUE(k.c().recv().has_value());
+      k.reset(2 * period);
+      for (int i = 0; i < 5; ++i) EXPECT_TRUE(k.c().recv().has_value());
+      const auto took = clock::now() - start, due = 15 * period;
+      k.stop();
+      EXPECT_GE(took, due);
+      return took <= due + due * 3 / 10;
+    };
+    EXPECT_TRUE(eventually(in_bounds)) << "never within 30 % of what ten ticks take";
   });
 }
 
