@@ -8,10 +8,13 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/go.h>
+#include <weft/io.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/wait_group.h>
@@ -20,6 +23,7 @@
 #include "sched/park.h"
 #include "support/fixture.h"
 #include "support/seed.h"
+#include "sync/count_gate.h"
 
 namespace weft::rt {
 namespace {
@@ -50,7 +54,9 @@ class sleeper {
     });
   }
   bool asleep() const { return waiting_.load(std::memory_order_acquire) != nullptr; }
-  void rouse() { wake(waiting_.exchange(nullptr, std::memory_order_acquire)); }
+  // Whoever takes it wakes it.
+  waiter* take() { return waiting_.exchange(nullptr, std::memory_order_acquire); }
+  void rouse() { wake(take()); }
   void stop() {
     stop_ = true;
     rouse();
@@ -68,22 +74,53 @@ class sleeper {
   std::atomic<long> runs_{0};
 };
 
-// Submits in one of four ways and waits, without giving up the P, until it has run.
+// Submits in one of five ways and waits, without giving up the P, until it has run.
 class submitter {
  public:
-  submitter(std::uint64_t number, weft::wait_group& wg) : random_(number) { s_.start(wg); }
+  submitter(std::uint64_t number, weft::wait_group& wg) : random_(number) {
+    s_.start(wg);
+    for (sleeper& one : crowd_) one.start(wg);
+  }
 
   bool hunt(int rounds) {
-    bool good = weft::test::eventually([this] { return s_.asleep(); });
+    bool good = weft::test::eventually([this] { return s_.asleep() && crowd_sleeps(); });
     for (budget b(rounds, kPerProcs); good && b.next();) {
       pause_for(random_.below(60));
-      good = one_round(random_.below(4));
+      const int way = random_.below(5);
+      good = way == 4 ? rouse_crowd() : one_round(way);
     }
     s_.stop();
+    for (sleeper& one : crowd_) one.stop();
     return good;
   }
 
  private:
+  bool crowd_sleeps() const {
+    for (const sleeper& one : crowd_) {
+      if (!one.asleep()) return false;
+    }
+    return true;
+  }
+  long crowds_runs() const {
+    long runs = 0;
+    for (const sleeper& one : crowd_) runs += one.runs();
+    return runs;
+  }
+
+  // All at once, as a barrier or a wait group does: each pushes the one before out of runnext.
+  bool rouse_crowd() {
+    const long runs = crowds_runs();
+    waiter* all = nullptr;
+    for (sleeper& one : crowd_) {
+      waiter* w = one.take();
+      w->next = all;
+      all = w;
+    }
+    wake_all(all, nullptr);
+    return weft::test::eventually_hogging(
+        [&] { return crowds_runs() == runs + kCrowd && crowd_sleeps(); });
+  }
+
   bool one_round(int way) {
     const long runs = s_.runs();
     int started = 0;
@@ -112,8 +149,11 @@ class submitter {
         [&] { return ended == started && (!roused || (s_.runs() > runs && s_.asleep())); });
   }
 
+  static constexpr int kCrowd = 4;
+
   random_source random_;
   sleeper s_;
+  sleeper crowd_[kCrowd];
 };
 
 // X3: one submitter, all other Ps free to sleep.
@@ -159,6 +199,90 @@ TEST_P(WakeUp, NoneIsLostByAPlainThread) {
     for (int i = 0; i < n; ++i) weft::go([&ended] { ++ended; });
     ASSERT_TRUE(weft::test::eventually_hogging([&] { return ended == n; })) << "a lost wake-up";
   }
+}
+
+// Some who wait for descriptors that become ready at the same instant, so that whoever polls finds them all at once. They meet
+// before they go on, and keep their Ps meanwhile: one M alone does not run them.
+class poll_crowd {
+ public:
+  explicit poll_crowd(int procs) : meet_(procs - 1 < kReaders ? procs - 1 : kReaders) {
+    for (int i = 0; i < kReaders; ++i) {
+      readers_.go([this] { read(); });
+    }
+  }
+  ~poll_crowd() {
+    over_ = true;
+    announce();
+    readers_.wait();
+    ::close(event_);
+  }
+  poll_crowd(const poll_crowd&) = delete;
+  poll_crowd& operator=(const poll_crowd&) = delete;
+
+  static bool sleeps() { return sched.io_waiters.load(std::memory_order_acquire) == kReaders; }
+
+  // They have all met and wait again.
+  bool one_round() {
+    met_ = served_ = 0;
+    announce();
+    if (!weft::test::eventually_hogging([this] { return served_ == kReaders; })) return false;
+    std::uint64_t count = 0;
+    EXPECT_EQ(::read(event_, &count, sizeof count), 8);
+    ++round_;
+    return weft::test::eventually_hogging(sleeps);
+  }
+  void give_up() { met_ = kReaders; }
+
+ private:
+  static constexpr int kReaders = 4;
+
+  void announce() {
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(event_, &one, sizeof one), 8);
+  }
+
+  void read() {
+    const int fd = ::dup(event_);  // a descriptor is watched once
+    {
+      weft::io::poll_fd p(fd);
+      for (int round = 0;; ++round) {
+        p.wait_readable();
+        if (over_) break;
+        {
+          const weft::no_preempt or_the_next_one_gets_the_p;
+          ++met_;
+          while (met_ < meet_) sched_yield();
+        }
+        ++served_;
+        while (round_ == round && !over_)
+          weft::gosched();  // it is readable until the submitter has read
+      }
+    }
+    ::close(fd);
+  }
+
+  const int meet_;
+  const int event_ = ::eventfd(0, EFD_CLOEXEC);
+  std::atomic<int> met_{0}, served_{0}, round_{0};
+  std::atomic<bool> over_{false};
+  weft::wait_group readers_;
+};
+
+// X3, and X5's poller: what comes in a batch, and not from the submitter's own P.
+TEST_P(WakeUp, NoneIsLostByThePoller) {
+  weft::run(
+      [] {
+        poll_crowd crowd(GetParam());
+        random_source random(30);
+        bool good = weft::test::eventually(poll_crowd::sleeps);
+        for (budget b(20000, kPerProcs); good && b.next();) {
+          pause_for(random.below(60));
+          good = crowd.one_round();
+        }
+        EXPECT_TRUE(good) << "a lost wake-up";
+        crowd.give_up();
+      },
+      {.max_procs = GetParam()});
 }
 
 // After all that, nobody pretends to look for work, and every P is idle.
