@@ -29,6 +29,7 @@ using std::defer_lock_t;
 using std::lock;
 using std::lock_guard;
 using std::scoped_lock;
+using std::swap;  // of unique_lock and shared_lock
 using std::try_lock;
 using std::try_to_lock;
 using std::try_to_lock_t;

@@ -12,9 +12,12 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/barrier.h>
 #include <weft/condition_variable.h>
+#include <weft/future.h>
 #include <weft/latch.h>
 #include <weft/mutex.h>
+#include <weft/once.h>
 #include <weft/runtime.h>
 #include <weft/semaphore.h>
 #include <weft/shared_mutex.h>
@@ -41,6 +44,48 @@ static_assert(std::is_same_v<weft::stop_token, std::stop_token>);
 static_assert(std::is_same_v<weft::stop_source, std::stop_source>);
 static_assert(std::is_same_v<weft::stop_callback<void (*)()>, std::stop_callback<void (*)()>>);
 static_assert(std::is_same_v<weft::nostopstate_t, std::nostopstate_t>);
+
+// Every name that <future>, <thread>, <mutex>, <semaphore>, <latch>, <barrier>, <shared_mutex>, <condition_variable> and
+// <stop_token> declare for programs is there; what std has as a template of its own stays std's: hash, uses_allocator, …
+// Compiled, not run.
+[[maybe_unused]] void all_names() {
+  using weft::async, weft::future, weft::packaged_task, weft::promise, weft::shared_future;
+  using weft::future_category, weft::future_errc, weft::future_error, weft::future_status,
+      weft::launch;
+  static_assert(
+      std::is_same_v<decltype(weft::make_error_code(future_errc::no_state)), std::error_code>);
+  static_assert(std::is_same_v<decltype(weft::make_error_condition(future_errc::no_state)),
+                               std::error_condition>);
+  promise<int> p, q;
+  weft::swap(p, q);
+  packaged_task<int()> f, g;
+  weft::swap(f, g);
+
+  using weft::jthread, weft::thread;
+  using weft::this_thread::get_id, weft::this_thread::sleep_for, weft::this_thread::sleep_until,
+      weft::this_thread::yield;
+  thread a, b;
+  weft::swap(a, b);
+  jthread c, d;
+  weft::swap(c, d);
+
+  using weft::adopt_lock, weft::defer_lock, weft::try_to_lock;
+  using weft::adopt_lock_t, weft::defer_lock_t, weft::try_to_lock_t;
+  using weft::call_once, weft::once_flag;
+  using weft::lock, weft::lock_guard, weft::scoped_lock, weft::try_lock;
+  using weft::mutex, weft::recursive_mutex, weft::recursive_timed_mutex, weft::timed_mutex;
+  weft::unique_lock<mutex> l, m;
+  weft::swap(l, m);
+  using weft::shared_mutex, weft::shared_timed_mutex;
+  weft::shared_lock<shared_mutex> r, s;
+  weft::swap(r, s);
+
+  using weft::barrier, weft::binary_semaphore, weft::counting_semaphore, weft::latch;
+  using weft::condition_variable, weft::condition_variable_any, weft::cv_status,
+      weft::notify_all_at_thread_exit;
+  using weft::nostopstate, weft::nostopstate_t;
+  using weft::stop_callback, weft::stop_source, weft::stop_token;
+}
 
 TEST_P(StdMembers, LatchMax) {
   static_assert(weft::latch::max() >= 0x7fff'ffff);
