@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -571,6 +572,45 @@ TEST_P(Selector, ThousandsOfCases) {
       if (const auto r = c[i].try_recv()) left.insert(*r);
     }
     EXPECT_EQ(left.size(), n - kDraws);
+  });
+}
+
+// A plain thread blocks on all of them as a goroutine parks, and whoever comes wakes it.
+TEST_P(Selector, FromAPlainThread) {
+  run([] {
+    const chan<int> in, never, out;
+    std::thread plain([=] {
+      int last = 0;
+      weft::selector s;
+      s.add(recv(never, [](std::optional<int>) { ADD_FAILURE(); }));
+      s.add(recv(in, [&](std::optional<int> v) { last = v.value_or(-1); }));
+      for (int i = 1; i <= 100; ++i) {
+        EXPECT_EQ(s.select(), 1u);
+        EXPECT_EQ(last, i);
+        if (i % 2 == 0) {
+          weft::selector answer;
+          answer.add(recv(never, [](std::optional<int>) { ADD_FAILURE(); }));
+          answer.add(send(out, i));
+          EXPECT_EQ(answer.select(), 1u);
+        }
+      }
+      EXPECT_EQ(s.select(), 1u);
+      EXPECT_EQ(last, -1) << "closed";
+      s.clear();
+      s.add(weft::timeout(std::chrono::milliseconds(1), [] {}));
+      s.add(recv(never, [](std::optional<int>) { ADD_FAILURE(); }));
+      EXPECT_EQ(s.select(), 0u);
+      out.close();
+    });
+    for (int i = 1; i <= 100; ++i) {
+      in.send(i);
+      if (i % 2 == 0) {
+        EXPECT_EQ(out.recv(), i);
+      }
+    }
+    in.close();
+    EXPECT_FALSE(out.recv());
+    plain.join();
   });
 }
 

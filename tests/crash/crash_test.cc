@@ -590,6 +590,12 @@ TEST(Resources, ThreadLimit) {
   EXPECT_CRASH(run_program("thread_limit"),
                "^runtime: program exceeds 1-thread limit\nfatal error: thread exhaustion\n\n");
 }
+// [CN-3]
+TEST(Resources, ThreadLimitBelowWhatIs) {
+  const outcome o = run_program("thread_limit_below_what_is");
+  EXPECT_CRASH(o, "^runtime: program exceeds 1-thread limit\nfatal error: thread exhaustion\n\n");
+  EXPECT_EQ(o.out, "") << "it came to this only when the next thread was wanted";
+}
 TEST(Resources, NoThread) {
   EXPECT_CRASH(
       run_program("many_goroutines", {"WEFT_TEST_FORCE=force_thread_eagain_count=1000000"}),
@@ -637,6 +643,12 @@ TEST(Fatal, FailureAfterFailure) {
   const outcome o = run_program("fatal_three_times");
   EXPECT_EQ(o.exit_status, 4);
   EXPECT_EQ(o.err, "panic during panic\nstack trace unavailable\n");
+}
+TEST(Fatal, FailureForGood) {
+  if (WEFT_TSAN) GTEST_SKIP() << "TSan delays the signal that fails";
+  const outcome o = run_program("fatal_four_times");
+  EXPECT_EQ(o.exit_status, 5);
+  EXPECT_EQ(o.err, "");
 }
 
 // --- locks --------------------------------------------------------------------------------------

@@ -143,11 +143,12 @@ TEST_F(Run, CompilesWhatHasChanged) {
 TEST_F(Run, NamesWhatDoesNotCompile) {
   write(folder_ / "wrong.cpp", "int main() { return nobody_knows; }\n");
   for (int i = 0; i < 2; ++i) {  // nothing of it is kept
-    const outcome o = run_file("wrong.cpp");
+    const outcome o = run_file("wrong.cpp", {"a b"});
     EXPECT_EQ(o.exit_status, 1);
     EXPECT_EQ(o.out, "");
     expect_says(o, "wrong.cpp:1:[0-9]+: error: .*nobody_knows");
-    expect_says(o, "weft: run: .*/wrong.cpp does not compile\n$");
+    expect_says(o, join({"weft: run: .*/wrong.cpp does not compile; again: .*/weft run ",
+                         file("wrong.cpp"), " a\\\\ b\n$"}));
   }
 }
 

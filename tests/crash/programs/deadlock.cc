@@ -1,9 +1,11 @@
 // Everybody asleep, or out of something: fatal errors of the scheduler.
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <unistd.h>
 
 #include <weft/weft.h>
 
@@ -228,6 +230,22 @@ CRASH_PROGRAM(thread_limit) {
       },
       {.max_procs = 4});
 }
+// More than one are there already: nobody waits for the next.
+CRASH_PROGRAM(thread_limit_below_what_is) {
+  return weft::run(
+      [] {
+        weft::chan<int> locked;
+        weft::go([=] {
+          weft::runtime::lock_os_thread();
+          locked.send(1);
+          wait_forever();
+        });
+        locked.recv();
+        weft::runtime::set_max_threads(1);
+        return write(STDOUT_FILENO, "after", 5) == 5 ? 7 : 8;
+      },
+      {.max_procs = 2});
+}
 
 // The reporting itself.
 CRASH_PROGRAM(fatal_on_goroutine) {
@@ -246,5 +264,16 @@ CRASH_PROGRAM(fatal_in_fatal) {
 }
 // Whoever reports fails again and again: this thread begins anew each time.
 CRASH_PROGRAM(fatal_three_times) {
+  for (;;) static_cast<void>(weft::rt::begin_crash());
+}
+// … and even the attempt to say so fails: nobody reads, and who writes is told by a signal.
+CRASH_PROGRAM(fatal_four_times) {
+  int unread[2];
+  if (pipe(unread) != 0 || dup2(unread[1], STDERR_FILENO) < 0) return 1;
+  close(unread[0]);
+  struct sigaction fails = {};
+  fails.sa_handler = [](int) { static_cast<void>(weft::rt::begin_crash()); };
+  fails.sa_flags = SA_NODEFER;
+  sigaction(SIGPIPE, &fails, nullptr);
   for (;;) static_cast<void>(weft::rt::begin_crash());
 }
