@@ -315,16 +315,23 @@ WEFT_CHILD(forks) {
 }
 TEST_F(PreemptProcess, ForksAndRunsPrograms) { expect("forks"); }
 
-// Signals at a vfork child that computes: it has its parent's memory, and must not believe to be an M.
+// Signals at a vfork child that computes: it has its parent's memory, and must not believe to be an M. There is a request
+// for that M, too, which is its parent's to take: so sysmon sends none meanwhile, either.
 WEFT_CHILD(vfork_is_signalled) {
   int status = -1;
   weft::run([&] {
     under_preemption([&] {
       const pid_t child = vfork();
+      auto& request = weft::rt::current_m()->signalled;
       if (child == 0) {
-        for (int i = 0; i < 100; ++i) weft::rt::send_runtime_signal(gettid());
+        for (int i = 0; i < 100; ++i) {
+          request.store(1, std::memory_order_relaxed);
+          weft::rt::send_runtime_signal(gettid());
+          if (request.load(std::memory_order_relaxed) != 1) _exit(45);
+        }
         _exit(44);
       }
+      request.store(0, std::memory_order_relaxed);
       status = status_of(child);
     });
   });
