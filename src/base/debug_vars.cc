@@ -26,6 +26,7 @@ constexpr struct {
     {"iouring", &debug_vars_t::iouring},
     {"lockcheck", &debug_vars_t::lockcheck},
     {"madvdontneed", &debug_vars_t::madvdontneed},
+    {"maxfrozen", &debug_vars_t::maxfrozen, kAny},
     {"migrate", &debug_vars_t::migrate},
     {"preemptsignal", &debug_vars_t::preemptsignal, 64},
     {"scheddetail", &debug_vars_t::scheddetail},

@@ -24,6 +24,7 @@ struct debug_vars_t {
   std::int32_t iouring = 1;             // 0: files are read and written by threads
   std::int32_t lockcheck = 0;           // 1: owners of mutexes are known, their order is watched
   std::int32_t madvdontneed = 1;        // 0: idle stacks may stay resident until memory is short
+  std::int32_t maxfrozen = 0;           // so many interrupted threads stand still; 0: by gomaxprocs
   std::int32_t migrate = 0;             // 1: after every park another thread
   std::int32_t preemptsignal = 0;       // the runtime's own signal; 0: SIGURG
   std::int32_t schedtrace = 0;          // so many ms apart: debug/schedtrace.h

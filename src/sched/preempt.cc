@@ -316,7 +316,10 @@ void prepare_for_fresh_locked(P* pp) {
   }
 }
 
-std::int32_t most_frozen() { return std::max(kLeastFrozen, 4 * sched.proc_count()); }
+std::int32_t most_frozen() {
+  const std::int32_t wish = debug_vars.maxfrozen;
+  return wish != 0 ? wish : std::max(kLeastFrozen, 4 * sched.proc_count());
+}
 
 // Its P was taken while it was in the user's code.
 void come_back(M* mp) noexcept {

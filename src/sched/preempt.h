@@ -41,7 +41,8 @@ bool fresh_work_locked() WEFT_REQUIRES(sched.lock);
 // pp goes to an M for whoever is runnable on any: it shall find one before it finds a frozen one. The caller has the P.
 void prepare_for_fresh_locked(P* pp) WEFT_REQUIRES(sched.lock);
 
-// More threads than this stay frozen only for a moment; then frozen goroutines go before fresh ones.
+// More threads than this stay frozen only for a moment; then frozen goroutines go before fresh ones. WEFTDEBUG=maxfrozen=N
+// sets it.
 std::int32_t most_frozen();
 
 }  // namespace weft::rt

@@ -45,13 +45,15 @@ TEST(DebugVars, TheLaterValueCounts) {
 
 TEST(DebugVars, ValuesOutOfRangeAreNamedAndIgnored) {
   debug_vars_t vars;
-  EXPECT_EQ(parse("containermaxprocs=-7,scheddetail=2,tracebackancestors=1001", vars),
+  EXPECT_EQ(parse("containermaxprocs=-7,scheddetail=2,tracebackancestors=1001,maxfrozen=-1", vars),
             "runtime: WEFTDEBUG key containermaxprocs takes 0 to 1: containermaxprocs=-7\n"
             "runtime: WEFTDEBUG key scheddetail takes 0 to 1: scheddetail=2\n"
-            "runtime: WEFTDEBUG key tracebackancestors takes 0 to 1000: tracebackancestors=1001\n");
+            "runtime: WEFTDEBUG key tracebackancestors takes 0 to 1000: tracebackancestors=1001\n"
+            "runtime: WEFTDEBUG key maxfrozen takes 0 to 2147483647: maxfrozen=-1\n");
   EXPECT_EQ(vars.containermaxprocs, 1);
   EXPECT_EQ(vars.scheddetail, 0);
   EXPECT_EQ(vars.tracebackancestors, 0);
+  EXPECT_EQ(vars.maxfrozen, 0);
 }
 
 TEST(DebugVars, UnknownKeysAreNamedAndTheRestCounts) {

@@ -528,6 +528,42 @@ WEFT_CHILD(many_compute) {
 }
 TEST_F(PreemptProcess, ManyComputeOnFewThreads) { expect("many_compute"); }
 
+// Those who have been interrupted, and wait for a P that nobody has handed them yet.
+int stand_still_now() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  int n = 0;
+  for (const weft::rt::M* mp = weft::rt::sched.all_ms; mp != nullptr; mp = mp->all_next) {
+    n += mp->frozen_outside && !mp->returned && mp->nextp == nullptr ? 1 : 0;
+  }
+  return n;
+}
+
+WEFT_CHILD(few_stand_still) {
+  constexpr int kFew = 1, kHogs = 20;
+  std::atomic<int> most{0};
+  weft::run([&] {
+    weft::wait_group ended;
+    for (int i = 0; i < kHogs; ++i) {
+      ended.go([&] {
+        for (int rounds = 0; rounds < 6 || most < kFew; ++rounds) {
+          compute(1500us);
+          const int now = stand_still_now();
+          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+          }
+        }
+      });
+    }
+    ended.wait();
+  });
+  const int bound = kFew + weft::runtime::gomaxprocs();  // a P may go to a timer first
+  if (most > bound) std::printf("%d stood still\n", most.load());
+  return most <= bound && weft::rt::most_frozen() == kFew ? kRight : 1;
+}
+TEST_F(PreemptProcess, AsManyStandStillAsTheKeySays) {
+  expect("few_stand_still", {"WEFTDEBUG=maxfrozen=1"});
+}
+
 // One that sleeps for a moment at a time beside goroutines that compute on all Ps stops the world now and then: nobody
 // computes meanwhile, whosever P it has.
 WEFT_CHILD(ticker_stops) {
