@@ -3,8 +3,9 @@
 // Numbers need nobody, and names in /etc/hosts only that file. For the rest there is getaddrinfo(), which
 // follows the machine's configuration (nsswitch, search domains, mDNS …) and blocks its thread for as
 // long as it likes, deaf to cancellation. So it is called on threads of its own, at most kMostThreads, which
-// are made when needed and end when idle; whoever waits for the answer parks, and may leave: then nobody
-// looks at it.
+// are made when needed and end when idle; whoever waits for the answer parks, and may leave. Then his request leaves the
+// queue with him: nobody stands behind it, and the queue is no longer than those who wait are many. One that a thread
+// has begun with keeps the thread, and nobody looks at the answer.
 //
 // Rejected: a resolver of our own (ten pages of configuration to get wrong); getaddrinfo_a (its threads
 // cannot be bounded, and a request cannot be taken back).
@@ -13,7 +14,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <netdb.h>
@@ -36,8 +37,14 @@ namespace {
 constexpr int kMostThreads = 32;
 constexpr auto kIdle = std::chrono::seconds(5);
 
+struct request;
+using request_queue = std::list<std::shared_ptr<request>>;
+
 struct request {
   std::string host, service;
+  // -- by the crew's lock
+  request_queue::iterator place;
+  bool queued = false;
   // -- written before `done` is closed
   std::vector<endpoint> found;
   std::error_code error;
@@ -48,7 +55,7 @@ struct request {
 struct crew {
   std::mutex lock;
   std::condition_variable wanted;
-  std::deque<std::shared_ptr<request>> queue;
+  request_queue queue;
   int threads = 0;
   int idle = 0;
 };
@@ -82,6 +89,7 @@ bool is_delayed() {
 }
 
 void ask_system(request& r) {
+  rt::os::test_hooks.resolver_asked.count_up();
   if (is_delayed()) {
     std::uint16_t port = 0;
     endpoint e;
@@ -118,6 +126,7 @@ void serve() {
     }
     const std::shared_ptr<request> r = std::move(c.queue.front());
     c.queue.pop_front();
+    r->queued = false;
     held.unlock();
     try {
       ask_system(*r);
@@ -141,9 +150,20 @@ std::error_code post(const std::shared_ptr<request>& r) {
       return none;
     }
   }
-  c.queue.push_back(r);
+  r->place = c.queue.insert(c.queue.end(), r);
+  r->queued = true;
   c.wanted.notify_one();
   return {};
+}
+
+// Whoever has asked has left.
+void withdraw(request& r) {
+  crew& c = the_crew();
+  const std::lock_guard held(c.lock);
+  if (r.queued) {
+    c.queue.erase(r.place);
+    r.queued = false;
+  }
 }
 
 // Those that /etc/hosts has for the name.
@@ -163,6 +183,7 @@ std::vector<endpoint> from_system(const host_port& parts, const context& ctx, st
   bool answered = false;
   select(recv(r->done, [&](auto&&) { answered = true; }), recv(ctx.done(), [](auto&&) {}));
   if (!answered) {
+    withdraw(*r);
     ec = ctx.err();
     return {};
   }

@@ -45,6 +45,7 @@ test_hook* find(std::string_view key) noexcept {
       {"close_error", &test_hooks.close_error},
       {"deny_pidfd", &test_hooks.deny_pidfd},
       {"resolver_delay_ms", &test_hooks.resolver_delay_ms},
+      {"resolver_asked", &test_hooks.resolver_asked},
       {"accept_emfile_count", &test_hooks.accept_emfile_count},
       {"accept_aborted_count", &test_hooks.accept_aborted_count},
       {"hold_signals", &test_hooks.hold_signals},
@@ -119,6 +120,7 @@ void test_hooks_t::reset() noexcept {
   close_error.set(0);
   deny_pidfd.set(0);
   resolver_delay_ms.set(0);
+  resolver_asked.set(-1);
   accept_emfile_count.set(0);
   hold_signals.set(0);
   signals_held.set(0);

@@ -58,6 +58,7 @@ struct test_hooks_t {
   test_hook deny_pidfd{0};       ///< pidfd_open gives ENOSYS
   test_hook resolver_delay_ms{
       0};  ///< getaddrinfo takes so long, and knows "slow.test"; -1: as long as it is -1
+  test_hook resolver_asked{-1};       ///< counts what getaddrinfo was asked for, if not negative
   test_hook accept_emfile_count{0};   ///< so many accepts give EMFILE
   test_hook accept_aborted_count{0};  ///< so many accepts give ECONNABORTED
   test_hook hold_signals{0};  ///< a handler of signal::notify waits: 1 before it counts, 2 after
