@@ -14,6 +14,9 @@ namespace weft::signal {
 /// matter. One channel may have several calls, one signal several channels. No signals: all that can be
 /// caught, but for those of faults.
 ///
+/// It arrives though all threads of the program block it; once nobody wants it any more it is blocked again. But what is
+/// sent to a single thread, as by raise(), waits for that thread.
+///
 ///     weft::chan<int> quit(1);
 ///     weft::signal::notify(quit, {SIGINT, SIGTERM});
 ///     quit.recv();
@@ -26,7 +29,7 @@ WEFT_EXPORT void notify(const chan<int>& c, std::initializer_list<int> signals,
 WEFT_EXPORT void notify(const chan<int>& c, std::error_code& ec);
 
 /// Nothing more is sent to the channel once this has returned; what arrived before is in it. Signals that nobody wants
-/// any more do again what they did before.
+/// any more do again what they did before, and are blocked where they were.
 WEFT_EXPORT void stop(const chan<int>& c);
 WEFT_EXPORT void stop(const chan<int>& c, std::error_code& ec);
 

@@ -1,6 +1,7 @@
 // Work that only a thread can do: getaddrinfo(), waiting for a child without a pidfd, the delivery of
 // signals. Such threads belong to the library, not to the program: they are born with all signals
-// blocked, so that a handler of the program never runs on one of them, and detached.
+// blocked, so that a handler of the program never runs on one of them, and detached. The one that delivers signals lets those in
+// for which the handler is weft's (io/signal_mask.h).
 #pragma once
 
 #include <memory>

@@ -1,15 +1,17 @@
 // Signals into channels. See include/weft/signal.h.
 //
-// A handler may do next to nothing. It sets a bit and writes to an eventfd; a thread of its own, with all
-// signals masked, reads that and does the rest. A plain thread and not a goroutine: while signals are awaited
-// somebody may still act, so that there is no deadlock [DD-4]; and nobody else pays for it.
+// A handler may do next to nothing. It sets a bit and writes to an eventfd; a thread of its own reads that and does the
+// rest. A plain thread and not a goroutine: while signals are awaited somebody may still act, so that there is no deadlock
+// [DD-4]; and nobody else pays for it. It masks all signals but those that are wanted: these arrive though the program
+// blocks them everywhere, until nobody wants them any more (io/signal_mask.h).
 //
 // SG1: once stop() has returned nothing is sent: sending and changing who wants what exclude each other.
 // SG2: a signal that arrives again before it was looked at counts once, as in the kernel.
 // SG3: a signal that arrived before stop() is sent before stop() returns: it would be lost otherwise, since it no longer
-//      does what it did before either. So the action is changed first, then those are awaited who are in the handler
-//      (io/signal_gate.h), what has arrived is sent, and then the channel forgotten. Who comes too late for that sends
-//      the signal to itself again, to the action that it has now.
+//      does what it did before either. So the thread lets it in no longer, and has taken by then what was sent to
+//      it; the action is changed; those are awaited who are in the handler (io/signal_gate.h); what has arrived is sent,
+//      and then the channel forgotten. Who comes too late for that sends the signal to itself again, to the action that
+//      it has now.
 //
 // Rejected: signalfd (wants the signals masked in all threads, also those that weft did not make); sending
 // from the handler (a channel's lock may be held by whom the signal interrupted).
@@ -20,6 +22,7 @@
 #include <csignal>
 #include <cstdint>
 #include <mutex>
+#include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -30,8 +33,10 @@
 #include <weft/runtime.h>
 #include <weft/signal.h>
 
+#include "base/tsan_signals.h"
 #include "io/own_thread.h"
 #include "io/signal_gate.h"
+#include "io/signal_mask.h"
 #include "os/test_hooks.h"
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
@@ -52,7 +57,9 @@ struct wish {
 
 // Never destroyed: handlers and the thread outlive main().
 struct registry {
-  std::mutex lock;
+  std::mutex changing;     // one at a time changes who wants what, and waits for the thread
+  std::mutex lock;         // … which takes this one to send; inside of the other
+  rt::signal_mask let_in;  // by the thread
   std::vector<wish> wishes;
   struct sigaction before[kSignals] = {};
   bool changed[kSignals] = {};
@@ -82,14 +89,19 @@ void send_again(int s, siginfo_t* info) {
   }
 }
 
+// Wakes the thread. Async-signal-safe.
+WEFT_NO_TSAN void ring() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto ignored = ::write(bell, &one, sizeof one);
+}
+
 WEFT_NO_TSAN void handler(int s, siginfo_t* info, void*) {
   const int saved = errno;
   descheduled(1);
   if (gate.enter(bit_of(s))) {
     descheduled(2);
     gate.arrive(bit_of(s));
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(bell, &one, sizeof one);
+    ring();
   } else {
     send_again(s, info);
   }
@@ -128,16 +140,26 @@ void deliver_all(const registry& r) {
   }
 }
 
+// Until somebody has rung, or a signal has come here. Not by read(), which TSan does not know to block, and which the kernel
+// repeats: the handler would never run (base/tsan_signals.h).
+void await_bell() {
+  pollfd p{bell, POLLIN, 0};
+  std::uint64_t count = 0;
+  if (::poll(&p, 1, -1) < 0) {
+    rt::run_delayed_handlers();
+  } else if (::read(bell, &count, sizeof count) < 0) {
+    ::pause();
+  }
+}
+
 [[noreturn]] void serve() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   for (;;) {
-    std::uint64_t count = 0;
-    if (::read(bell, &count, sizeof count) < 0 && errno != EINTR) {
-      ::pause();
-    }
+    await_bell();
     registry& r = the_registry();
+    r.let_in.follow();
     const std::lock_guard held(r.lock);
     deliver_all(r);
   }
@@ -193,6 +215,15 @@ void restore(registry& r, int s) {
   gate.unwant(bit_of(s));
 }
 
+// Locks: `changing` is held, and not the registry's, for which the thread may wait. keeps SG3
+void let_in_no_longer(registry& r, const std::vector<int>& list) {
+  std::uint64_t bits = r.let_in.wanted();
+  for (const int s : list) {
+    bits &= ~bit_of(s);
+  }
+  r.let_in.set(bits, ring);
+}
+
 // Locks: the registry's is held, which handlers do not need. keeps SG3
 void await_handlers() {
   while (!gate.idle()) {
@@ -219,11 +250,13 @@ void notify(const chan<int>& c, std::initializer_list<int> signals, std::error_c
     return;
   }
   registry& r = the_registry();
-  const std::lock_guard held(r.lock);
+  const std::lock_guard changing(r.changing);
   ec = start_once();
   if (ec) {
     return;
   }
+  std::uint64_t let_in = r.let_in.wanted();
+  std::unique_lock held(r.lock);
   for (const int s : list_of(signals)) {
     const bool has = std::any_of(r.wishes.begin(), r.wishes.end(),
                                  [&](const wish& w) { return w.signal == s && w.to == c; });
@@ -231,7 +264,10 @@ void notify(const chan<int>& c, std::initializer_list<int> signals, std::error_c
       r.wishes.push_back({c, s});
     }
     catch_signal(r, s);
+    let_in |= bit_of(s);
   }
+  held.unlock();
+  r.let_in.set(let_in, ring);  // not before there is a handler
 }
 
 void notify(const chan<int>& c, std::initializer_list<int> signals) {
@@ -247,14 +283,20 @@ void notify(const chan<int>& c, std::error_code& ec) { notify(c, {}, ec); }
 void stop(const chan<int>& c) {
   const no_preempt stays;  // sending may give way to others, and the lock is the thread's
   registry& r = the_registry();
-  const std::lock_guard held(r.lock);
+  const std::lock_guard changing(r.changing);
+  std::vector<int> list;
   for (int s = 1; s < kSignals; ++s) {
     const auto of_others = [&](const wish& w) { return w.signal == s && !(w.to == c); };
     const auto wanted = [&](const wish& w) { return w.signal == s; };
     if (std::any_of(r.wishes.begin(), r.wishes.end(), wanted) &&
         std::none_of(r.wishes.begin(), r.wishes.end(), of_others)) {
-      restore(r, s);
+      list.push_back(s);
     }
+  }
+  let_in_no_longer(r, list);
+  const std::lock_guard held(r.lock);
+  for (const int s : list) {
+    restore(r, s);
   }
   await_handlers();
   deliver_all(r);
@@ -273,9 +315,11 @@ template <class Change>
 void take_away(std::initializer_list<int> signals, Change change) {
   const no_preempt stays;  // as in stop()
   registry& r = the_registry();
-  const std::lock_guard held(r.lock);
+  const std::lock_guard changing(r.changing);
   std::vector<int> list = list_of(signals);
   std::erase_if(list, [](int s) { return !can_be_caught(s); });
+  let_in_no_longer(r, list);
+  const std::lock_guard held(r.lock);
   for (const int s : list) {
     change(r, s);
   }
