@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/chan.h>
@@ -20,6 +21,7 @@
 #include "support/files.h"
 #include "support/fixture.h"
 #include "support/no_uring.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -249,6 +251,45 @@ TEST_P(FileShared, NamedPipes) {
     EXPECT_EQ(ended.recv(), make_error_code(errc::closed_file));
     w.write_all("x", ec);  // an error, no signal
     EXPECT_EQ(ec, std::errc::broken_pipe);
+  });
+}
+
+// Whoever blocks in a read of it is ended by close(), and does not hold the thread meanwhile.
+template <class Reader>
+void expect_close_ends_a_read(Reader r, weft::errc expected) {
+  ASSERT_NE(::fcntl(r.native_handle(), F_GETFL) & O_NONBLOCK, 0);
+  weft::chan<std::error_code> ended(1);
+  weft::go([&] {
+    std::error_code ec;
+    char c[1];
+    r.read_some(c, ec);
+    ended.send(ec);
+  });
+  EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+  r.close();
+  EXPECT_EQ(ended.recv(), make_error_code(expected));
+}
+
+// 232. Go: TestCloseWithBlockingReadByFd, TestCloseWithBlockingReadByNewFile: there such a read holds its thread, and
+// close() returns without ending it. [FD-1], [FD-4]
+TEST_P(FileShared, AdoptsWhatWasInBlockingMode) {
+  const auto blocking_pipe = [](int* writer) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    *writer = ends[1];
+    return ends[0];
+  };
+  ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  run([&] {
+    for (int i = 0; i < 3; ++i) {
+      int writer = -1;
+      expect_close_ends_a_read(io::pipe_reader::adopt(blocking_pipe(&writer)), errc::closed);
+      ::close(writer);
+      expect_close_ends_a_read(file::adopt(blocking_pipe(&writer)), errc::closed_file);
+      ::close(writer);
+      const int fifo = ::open((dir_ / "pipe").c_str(), O_RDWR | O_CLOEXEC);  // nobody is waited for
+      expect_close_ends_a_read(file::adopt(fifo), errc::closed_file);
+    }
   });
 }
 
