@@ -249,6 +249,26 @@ struct message_front {
   }
 };
 
+// f(parts, count) of all of them, or of a front, or a fault.
+template <class F>
+ssize_t vectored(call what, source s, const iovec* parts, std::size_t count, F f) {
+  message_front front;
+  if (os::test_hooks.io_faults.get() != 0) [[unlikely]] {
+    msghdr m{};
+    m.msg_iov = const_cast<iovec*>(parts);
+    m.msg_iovlen = count;
+    int error = 0;
+    if (front.fails(what, s, m, &error)) {
+      return -error;
+    }
+    if (front.count > 0) {
+      parts = front.parts;
+      count = front.count;
+    }
+  }
+  return result(f(s.fd, parts, static_cast<int>(count)));
+}
+
 [[gnu::noinline, gnu::cold]] ssize_t faulty_recvmsg(source s, msghdr* m, int flags) {
   message_front front;
   int error = 0;
@@ -280,6 +300,18 @@ struct message_front {
 }
 
 }  // namespace
+
+[[gnu::noinline]] ssize_t readv(source s, const iovec* parts, std::size_t count) {
+  return vectored(call::read, s, parts, count, ::readv);
+}
+
+[[gnu::noinline]] ssize_t writev(source s, const iovec* parts, std::size_t count) {
+  return vectored(call::write, s, parts, count, ::writev);
+}
+
+[[gnu::noinline]] ssize_t writev_quietly(source s, const iovec* parts, std::size_t count) {
+  return quietly([&] { return calls::writev(s, parts, count); });
+}
 
 [[gnu::noinline]] ssize_t recvmsg(source s, msghdr* m, int flags) {
   flags |= MSG_CMSG_CLOEXEC;

@@ -48,6 +48,9 @@ struct source {
 ssize_t read(source s, void* to, std::size_t n);
 ssize_t write(source s, const void* from, std::size_t n);  // a signal, if it is a broken pipe
 ssize_t write_quietly(source s, const void* from, std::size_t n);  // … and none
+ssize_t readv(source s, const iovec* parts, std::size_t count);
+ssize_t writev(source s, const iovec* parts, std::size_t count);          // as write()
+ssize_t writev_quietly(source s, const iovec* parts, std::size_t count);  // as write_quietly()
 ssize_t recv(source s, void* to, std::size_t n);
 ssize_t send(source s, const void* from, std::size_t n);
 ssize_t recvmsg(source s, msghdr* m, int flags);

@@ -151,7 +151,7 @@ io_result io_fd::read_some(void* to, std::size_t n, fd_guest* g) {
 
 io_result io_fd::read_parts(iovec* parts, std::size_t count, fd_guest* g) {
   advance(&parts, &count, 0);
-  if (count <= 1 || kind_ == fd_kind::pipe) {
+  if (count <= 1) {
     return count == 0 ? read_some(nullptr, 0, g) : read_some(parts->iov_base, parts->iov_len, g);
   }
   std::size_t n = 0;
@@ -161,6 +161,9 @@ io_result io_fd::read_parts(iovec* parts, std::size_t count, fd_guest* g) {
   return read_by(
       n,
       [&] {
+        if (kind_ == fd_kind::pipe) {
+          return calls::readv(source(), parts, count);
+        }
         msghdr m{};
         m.msg_iov = parts;
         m.msg_iovlen = count;
@@ -204,6 +207,19 @@ std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n)
   return done == 0 ? -EIO : done;  // a device that takes nothing would be asked for ever
 }
 
+std::int64_t io_fd::write_once(calls::source s, iovec* parts, std::size_t count) {
+  count = count < kMostParts ? count : kMostParts;
+  if (kind_ == fd_kind::pipe) {
+    const std::int64_t done =
+        fd_ <= 2 ? calls::writev(s, parts, count) : calls::writev_quietly(s, parts, count);
+    return done == 0 ? -EIO : done;  // as above
+  }
+  msghdr m{};
+  m.msg_iov = parts;
+  m.msg_iovlen = count;
+  return calls::sendmsg(s, &m);
+}
+
 io_result io_fd::write_some(const void* from, std::size_t n, fd_guest* g) {
   const std::int64_t done = attempt(
       direction::write, {},
@@ -214,15 +230,10 @@ io_result io_fd::write_some(const void* from, std::size_t n, fd_guest* g) {
 
 io_result io_fd::write_parts(iovec* parts, std::size_t count, fd_guest* g) {
   advance(&parts, &count, 0);
-  if (count <= 1 || kind_ == fd_kind::pipe) {
+  if (count <= 1) {
     return count == 0 ? write_some(nullptr, 0, g) : write_some(parts->iov_base, parts->iov_len, g);
   }
-  const auto send = [&](calls::source s) -> std::int64_t {
-    msghdr m{};
-    m.msg_iov = parts;
-    m.msg_iovlen = count;
-    return calls::sendmsg(s, &m);
-  };
+  const auto send = [&](calls::source s) { return write_once(s, parts, count); };
   const std::int64_t done = attempt(direction::write, {}, send, g);
   return done < 0 ? io_result{0, static_cast<int>(-done)}
                   : io_result{static_cast<std::size_t>(done), 0};
@@ -248,20 +259,11 @@ io_result io_fd::write_all(const void* from, std::size_t n, fd_guest* g) {
 
 // … nor here.
 io_result io_fd::write_vector(iovec* parts, std::size_t count, fd_guest* g) {
-  constexpr std::size_t kMostParts = 1024;  // IOV_MAX
   io_result result;
   advance(&parts, &count, 0);
   const auto send = [&](calls::source s) -> std::int64_t {
     while (count > 0) {
-      std::int64_t done = 0;
-      if (kind_ == fd_kind::pipe) {
-        done = write_once(s, parts->iov_base, parts->iov_len);
-      } else {
-        msghdr m{};
-        m.msg_iov = parts;
-        m.msg_iovlen = count < kMostParts ? count : kMostParts;
-        done = calls::sendmsg(s, &m);
-      }
+      const std::int64_t done = write_once(s, parts, count);
       if (done < 0) {
         return done;
       }

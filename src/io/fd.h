@@ -207,6 +207,7 @@ class io_fd final : public shared_fd {
   readiness wait_a_while(direction d, std::int64_t* pause);
   // As much of n > 0 bytes as the kernel takes, or minus an errno.
   std::int64_t write_once(calls::source s, const void* from, std::size_t n);
+  std::int64_t write_once(calls::source s, iovec* parts, std::size_t count);
   void evict_all() noexcept;
   void shut() noexcept override;
 

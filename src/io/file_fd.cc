@@ -41,7 +41,6 @@ namespace weft::rt {
 namespace {
 
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
-constexpr std::size_t kMostParts = 1024;  // IOV_MAX
 constexpr int kMostLent = 4;
 constexpr std::size_t kSector = 4096;  // the largest there is
 

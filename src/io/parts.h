@@ -6,6 +6,8 @@
 
 namespace weft::rt {
 
+constexpr std::size_t kMostParts = 1024;  // IOV_MAX
+
 // n bytes further on; empty ones are skipped.
 inline void advance(iovec** parts, std::size_t* count, std::size_t n) {
   while (*count > 0 && n >= (*parts)->iov_len) {

@@ -141,7 +141,8 @@ class writable : public Base {
     return output::write_all(this->object(), b, ec);
   }
 
-  /// The same with several buffers, in one system call if the kernel takes them.
+  /// The same with several buffers, in one system call if the kernel takes them: at most 1024, and as much as there
+  /// is room for.
   std::size_t write_all(std::span<const const_buffer> parts) {
     return output::write_all(this->object(), parts);
   }
