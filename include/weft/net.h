@@ -145,7 +145,7 @@ class WEFT_EXPORT tcp_listener : public detail::io_handle {
 };
 
 /// Listens on "host:port", or on ":port" for every address, IPv4 and IPv6. Port 0 is one that is free:
-/// local_endpoint() says which.
+/// local_endpoint() says which. A port may have a name (":http"), as in /etc/services: TCP's.
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options = {});
 WEFT_EXPORT tcp_listener listen(std::string_view address, std::error_code& ec);
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options,
@@ -262,7 +262,8 @@ WEFT_EXPORT unix_datagram listen_unix_datagram(std::string_view path, std::error
 namespace resolver {
 
 /// The addresses of "host:port", in the order in which to try them: numbers as they are, then /etc/hosts,
-/// then the system's resolver, on a thread of its own. errc::no_such_host if there are none.
+/// then the system's resolver, on a thread of its own. errc::no_such_host if there are none. ":port" is this machine. A port may
+/// have a name, as in /etc/services: TCP's. One that nobody knows is an invalid_argument.
 WEFT_EXPORT std::vector<endpoint> lookup(std::string_view address);
 WEFT_EXPORT std::vector<endpoint> lookup(std::string_view address, std::error_code& ec);
 WEFT_EXPORT std::vector<endpoint> lookup(std::string_view address, const context& ctx);

@@ -100,9 +100,10 @@ void ask_system(request& r) {
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
+  hints.ai_flags = r.host.empty() ? 0 : AI_ADDRCONFIG;  // of no host there is the port to be known
   addrinfo* list = nullptr;
-  const int code = getaddrinfo(r.host.c_str(), r.service.c_str(), &hints, &list);
+  const int code =
+      getaddrinfo(r.host.empty() ? nullptr : r.host.c_str(), r.service.c_str(), &hints, &list);
   if (code != 0) {
     r.error = error_of(code);
     return;
@@ -212,12 +213,21 @@ const char* lookup_parts(std::string_view address, const context& ctx, std::erro
   if (ec) {
     return nullptr;
   }
+  if (parts.host.empty()) {  // this machine
+    if (!has_number) {
+      const std::vector<endpoint> service = from_system(parts, ctx, ec);
+      if (ec) {
+        return nullptr;
+      }
+      port = service.front().port();
+    }
+    found->push_back(endpoint("127.0.0.1:" + std::to_string(port)));
+    found->push_back(endpoint("[::1]:" + std::to_string(port)));
+    return nullptr;
+  }
   if (has_number) {
     endpoint e;
-    if (parts.host.empty()) {  // this machine
-      found->push_back(endpoint("127.0.0.1:" + std::string(parts.port)));
-      found->push_back(endpoint("[::1]:" + std::string(parts.port)));
-    } else if (numeric(parts.host, port, &e)) {
+    if (numeric(parts.host, port, &e)) {
       found->push_back(e);
     } else {
       *found = from_hosts(parts.host, port);

@@ -267,16 +267,21 @@ socket_object* listen_at(std::string_view address, int type, const char* network
     return nullptr;
   }
   if (parts.host.empty()) {
-    const endpoint any = endpoint::parse(address, ec);
-    if (ec) {
-      *wrong = "invalid port";
-      return nullptr;
+    std::uint16_t port = 0;
+    if (!numeric_port(parts.port, &port)) {  // it may be the name of a service
+      const std::vector<endpoint> found = resolver::lookup(address, ec);
+      if (ec) {
+        *wrong = ec == std::errc::invalid_argument ? "invalid port" : nullptr;
+        return nullptr;
+      }
+      port = found.front().port();
     }
+    const endpoint any("[::]:" + std::to_string(port));
     socket_object* o = bind_to(any, type, network, /*v4_too=*/true, options, ec);
     if (ec != std::errc::address_family_not_supported && ec != std::errc::address_not_available) {
       return o;
     }
-    const endpoint v4("0.0.0.0:" + std::string(parts.port));  // no IPv6 here
+    const endpoint v4("0.0.0.0:" + std::to_string(port));  // no IPv6 here
     return bind_to(v4, type, network, false, options, ec);
   }
   const std::vector<endpoint> found = resolver::lookup(address, ec);

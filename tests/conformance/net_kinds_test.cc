@@ -2,10 +2,13 @@
 #include <atomic>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <weft/context.h>
@@ -451,6 +454,49 @@ TEST_P(NetKinds, Names) {
     cancel();
     net::resolver::lookup("localhost:80", ctx, ec);
     EXPECT_EQ(ec, std::errc::operation_canceled);
+  });
+}
+
+// Services that this machine knows, of TCP, whose ports anybody may have.
+std::vector<std::pair<std::string, std::uint16_t>> known_services() {
+  std::vector<std::pair<std::string, std::uint16_t>> all;
+  setservent(1);
+  while (const servent* s = getservent()) {
+    const std::uint16_t port = ntohs(static_cast<std::uint16_t>(s->s_port));
+    if (s->s_proto == std::string("tcp") && port >= 1024) all.emplace_back(s->s_name, port);
+  }
+  endservent();
+  return all;
+}
+
+// A port may have a name, also where there is no host. Go: net.LookupPort
+TEST_P(NetKinds, NamesOfPorts) {
+  const auto services = known_services();
+  if (services.empty()) GTEST_SKIP() << "/etc/services has none";
+  run([&] {
+    const auto [name, port] = services.front();
+    const std::string number = ":" + std::to_string(port);
+    EXPECT_EQ(net::resolver::lookup(":" + name), net::resolver::lookup(number));
+    EXPECT_EQ(net::resolver::lookup("127.0.0.1:" + name),
+              std::vector{endpoint("127.0.0.1" + number)});
+    std::error_code ec;
+    bool listened = false;
+    for (std::size_t i = 0; i < services.size() && !listened; ++i) {
+      const net::tcp_listener l = net::listen(":" + services[i].first, ec);
+      if (ec == std::errc::address_in_use) continue;  // another program's
+      ASSERT_FALSE(ec) << services[i].first << ": " << ec.message();
+      EXPECT_EQ(l.local_endpoint().port(), services[i].second);
+      listened = true;
+    }
+    EXPECT_TRUE(listened);
+    for (const char* unknown : {":no-such-service", ":99999", ":", ":-1"}) {
+      net::listen(unknown, ec);
+      EXPECT_EQ(ec, std::errc::invalid_argument) << unknown;
+      net::listen_udp(unknown, ec);
+      EXPECT_EQ(ec, std::errc::invalid_argument) << unknown;
+      net::resolver::lookup(unknown, ec);
+      EXPECT_EQ(ec, std::errc::invalid_argument) << unknown;
+    }
   });
 }
 
