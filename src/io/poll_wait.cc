@@ -1,5 +1,5 @@
-// See poll_wait.h. The states are poll_core.h's; here are the park, the timers of deadlines, and who is
-// woken.
+// See poll_wait.h. The states are poll_core.h's, the rules poll_rules.h's; here are the park, the timers of deadlines, and
+// who is woken.
 //
 // A wait may have a limit of its own, a time or a context: each interrupts the direction as a deadline
 // would, having left a mark that the waiter looks at where it looks for faults. So both race with the park
@@ -8,7 +8,6 @@
 // Go: runtime/netpoll.go poll_runtime_pollWait, pollSetDeadline, pollUnblock, netpolldeadlineimpl
 #include "io/poll_wait.h"
 
-#include "base/fatal.h"
 #include "gmp/inside.h"
 #include "os/clock.h"
 #include "sched/netpoll.h"
@@ -45,19 +44,14 @@ struct own_limit : timer_event, cancel_hook {
   direction d = direction::read;
   bool has_timer = false;
   bool has_hook = false;
-  atomic<std::uint32_t> over{0};  // a readiness
+  limit_mark over;
 
   void interrupt(readiness why) {
     wake_if(pd->end_wait(d, [this, why] {
-      // order: PW0 relaxed; end_wait() orders it before the look at the word
-      over.store(static_cast<std::uint32_t>(why), WEFT_ORDER(PW0, relaxed));
+      over.set(why);
       // Who sees the mark before it is woken takes its frame back once this has returned, which TSan cannot see.
       tsan_release(static_cast<timer_event*>(this));  // acquired in disarm(), by timer_cancel()
     }));
-  }
-  readiness reason() const {
-    // order: PW0 relaxed; the fence in begin_wait() orders it after the word
-    return static_cast<readiness>(over.load(WEFT_ORDER(PW0, relaxed)));
   }
 
   void arm(const wait_limit& limit) {
@@ -109,74 +103,39 @@ bool publish(waiter* w, void* arg) {
   return true;
 }
 
-readiness fault_of(const poll_desc& pd, direction d, const own_limit* own) {
-  switch (pd.fault(d)) {
-    case poll_fault::closing: return readiness::closing;
-    case poll_fault::timed_out: return readiness::timed_out;
-    case poll_fault::none: break;
-  }
-  return own != nullptr ? own->reason() : readiness::ready;
-}
-
-readiness wait(poll_desc& pd, direction d, const own_limit* own) {
-  for (;;) {
-    readiness fault = fault_of(pd, d, own);
-    if (fault != readiness::ready) {
-      return fault;
-    }
-    if (pd.begin_wait(d)) {
-      return readiness::ready;
-    }
-    if (fault_of(pd, d, own) == readiness::ready) {
-      waiter w;
-      park_args args{&pd, d};
-      block(w, publish, &args, pd.address(d), wait_reason::io_wait);
-    }
-    if (pd.finish(d)) {
-      return readiness::ready;
-    }
-  }
+readiness wait(poll_desc& pd, direction d, const limit_mark* own) {
+  return await_news(pd, d, own, [&pd, d] {
+    waiter w;
+    park_args args{&pd, d};
+    block(w, publish, &args, pd.address(d), wait_reason::io_wait);
+  });
 }
 
 void deadline_over(timer_event* e, std::int64_t now) {
   auto* t = static_cast<deadline_timer*>(e);
   poll_desc& pd = *t->desc;
-  const direction d = t->what;
   waiter* w = nullptr;
   {
     const locked_desc held(pd);
-    // It may have been moved, or be another user's by now: the time tells.
-    if (!pd.closing() && pd.deadline[static_cast<int>(d)] <= now) {
-      pd.raise(poll_desc::expired(d));
-      w = pd.interrupt(d);
-    }
+    w = deadline_comes(pd, t->what, now);
   }
   wake_if(w);
 }
 
-// Locks: pd.lock is held. Returns whom to wake.
-waiter* change_deadline(poll_desc& pd, direction d, std::int64_t when) WEFT_REQUIRES(pd.lock) {
-  std::int64_t& deadline = pd.deadline[static_cast<int>(d)];
-  deadline_timer& timer = pd.timers[static_cast<int>(d)];
-  const bool over = when != kNever && when <= nanotime();
-  if (deadline != kNever && (when == kNever || over)) {
-    timer_stop(timer);
+struct desc_timers {
+  static void stop(poll_desc& pd, direction d) WEFT_REQUIRES(pd.lock) {
+    timer_stop(pd.timers[static_cast<int>(d)]);
   }
-  deadline = when;
-  if (over) {
-    pd.raise(poll_desc::expired(d));
-    return pd.interrupt(d);
-  }
-  pd.lower(poll_desc::expired(d));
-  if (when != kNever) {
+  static void start(poll_desc& pd, direction d, std::int64_t when) WEFT_REQUIRES(pd.lock) {
+    deadline_timer& timer = pd.timers[static_cast<int>(d)];
     const timer_restart again(timer);
     timer.when = when;
     if (timer.fire == nullptr) {  // constant from then on: an earlier firing may be on its way
       timer.fire = deadline_over;
     }
   }
-  return nullptr;
-}
+  static std::int64_t now(const poll_desc&) { return nanotime(); }
+};
 
 }  // namespace
 
@@ -188,7 +147,7 @@ readiness wait_ready(poll_desc& pd, direction d, const wait_limit& limit) {
   own.pd = &pd;
   own.d = d;
   own.arm(limit);
-  const readiness r = wait(pd, d, &own);
+  const readiness r = wait(pd, d, &own.over);
   own.disarm(limit);
   return r;
 }
@@ -197,9 +156,7 @@ void set_deadline(poll_desc& pd, direction d, std::int64_t when) {
   waiter* w = nullptr;
   {
     const locked_desc held(pd);
-    if (!pd.closing() && pd.deadline[static_cast<int>(d)] != when) {
-      w = change_deadline(pd, d, when);
-    }
+    w = change_deadline<desc_timers>(pd, d, when);
   }
   wake_if(w);
 }
@@ -208,16 +165,7 @@ void evict(poll_desc& pd) {
   waiter* woken[2];
   {
     const locked_desc held(pd);
-    WEFT_CHECK(!pd.closing(), "a poll descriptor is evicted twice");
-    pd.raise(poll_desc::kClosing);
-    for (auto d : {direction::read, direction::write}) {
-      const auto i = static_cast<int>(d);
-      woken[i] = pd.interrupt(d);
-      if (pd.deadline[i] != kNever) {
-        timer_stop(pd.timers[i]);
-        pd.deadline[i] = kNever;
-      }
-    }
+    end_waits<desc_timers>(pd, woken);
   }
   wake_if(woken[0]);
   wake_if(woken[1]);

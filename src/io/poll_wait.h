@@ -4,26 +4,15 @@
 
 #include <cstdint>
 
+#include "io/poll_rules.h"
 #include "poll/poll_desc.h"
 #include "sched/timed.h"
 
 namespace weft::rt {
 
-enum class readiness : std::uint8_t { ready, closing, timed_out, cancelled };
-
 // Blocks until there is news of that direction, its deadline comes, or it is closed; or until the limit
 // of this wait alone: `timed_out`, `cancelled`. Requires: nobody else waits for the direction.
 readiness wait_ready(poll_desc& pd, direction d, const wait_limit& limit = {});
-
-// Before an attempt: a closed descriptor or a deadline that is over comes first, whatever could be read.
-inline readiness prepare(poll_desc& pd, direction d) {
-  const poll_fault f = pd.fault(d);
-  if (f != poll_fault::none) [[unlikely]] {
-    return f == poll_fault::closing ? readiness::closing : readiness::timed_out;
-  }
-  pd.reset(d);
-  return readiness::ready;
-}
 
 // In force until it is set again, for whoever waits now, too; kNever: none. One that is over ends all
 // operations at once.
