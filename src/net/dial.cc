@@ -5,6 +5,9 @@
 // first connection wins; the loser is cancelled, and closed if it came too late.
 //
 // Go: net/dial.go dialParallel, dialSerial, partialDeadline; RFC 8305
+#include "net/dial.h"
+
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <sys/socket.h>
@@ -14,7 +17,6 @@
 #include <weft/select.h>
 
 #include "net/address.h"
-#include "net/socket.h"
 
 namespace weft::net {
 
@@ -40,24 +42,21 @@ owned_socket dial_one(const endpoint& to, const context& ctx, std::error_code& e
   return s;
 }
 
-// Of the time until the context's deadline, one part in n; but not less than kLeastShare if there is that.
-clock::time_point share_of(clock::time_point deadline, std::size_t n) {
-  const auto now = clock::now();
-  auto share = (deadline - now) / static_cast<int>(n);
-  if (share < kLeastShare) {
-    share = deadline - now < kLeastShare ? deadline - now : clock::duration(kLeastShare);
-  }
-  return now + share;
-}
-
-// The first error counts: it is that of the best address.
+// The first error counts: it is that of the best address. But who cancels, or whose time is over, before all have been tried
+// hears of that.
 owned_socket dial_serially(const list& addresses, const context& ctx, std::error_code& ec) {
   std::error_code first;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
+    ec = ctx.err();
+    if (ec) {
+      return nullptr;
+    }
     const auto deadline = ctx.deadline();
     owned_socket s;
     if (deadline && i + 1 < addresses.size()) {
-      const auto [part, cancel] = with_deadline(ctx, share_of(*deadline, addresses.size() - i));
+      const auto now = clock::now();
+      const auto share = share_of(*deadline - now, addresses.size() - i);
+      const auto [part, cancel] = with_deadline(ctx, now + share);
       s = dial_one(addresses[i], part, ec);
       cancel();
     } else {
@@ -67,9 +66,6 @@ owned_socket dial_serially(const list& addresses, const context& ctx, std::error
       return s;
     }
     first = first ? first : ec;
-    if (ctx.err()) {
-      break;
-    }
   }
   ec = first;
   return nullptr;
@@ -131,6 +127,13 @@ owned_socket dial_in_parallel(const list& first, const list& second, const conte
   return winner;
 }
 
+}  // namespace
+
+// One part in n; but not less than kLeastShare if there is that.
+clock::duration share_of(clock::duration left, std::size_t n) {
+  return std::min(left, std::max<clock::duration>(left / static_cast<int>(n), kLeastShare));
+}
+
 owned_socket dial_any(const list& addresses, const context& ctx, std::error_code& ec) {
   list first, second;
   for (const endpoint& e : addresses) {
@@ -141,6 +144,8 @@ owned_socket dial_any(const list& addresses, const context& ctx, std::error_code
   }
   return dial_in_parallel(first, second, ctx, ec);
 }
+
+namespace {
 
 tcp_conn dial_name(std::string_view address, const context& ctx, std::error_code& ec) {
   const list found = resolver::lookup(address, ctx, ec);

@@ -36,7 +36,9 @@ using namespace std::chrono_literals;  // NOLINT
 using weft::clock;
 using weft::test::connected;
 using weft::test::eventually;
+using weft::test::full_listener;
 using weft::test::pattern_string;
+using weft::test::refusing_port;
 using weft::test::scaled;
 namespace net = weft::net;
 
@@ -752,23 +754,6 @@ TEST_P(Net, DescriptorsAreGivenBack) {
 
 // --- dialling ------------------------------------------------------------------------------------
 
-// A port that nobody listens on, nor can: a listener's that was closed may be another process's already.
-struct refusing_port {
-  refusing_port() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const net::endpoint any("127.0.0.1:0");
-    ::bind(fd, any.data(), static_cast<socklen_t>(any.size()));
-    sockaddr_storage a{};
-    socklen_t size = sizeof a;
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
-    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
-  }
-  ~refusing_port() { ::close(fd); }
-  refusing_port(const refusing_port&) = delete;
-  refusing_port& operator=(const refusing_port&) = delete;
-  int fd;
-  std::string address;
-};
-
 // 231
 TEST_P(Net, Dialling) {
   run([&] {
@@ -791,31 +776,6 @@ TEST_P(Net, Dialling) {
     EXPECT_EQ(ec, std::errc::connection_refused);
   });
 }
-
-// A listener whose queue is full: further connections hang.
-struct full_listener {
-  full_listener() {
-    fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    const net::endpoint at("127.0.0.1:0");
-    ::bind(fd, at.data(), static_cast<socklen_t>(at.size()));
-    ::listen(fd, 0);
-    sockaddr_storage a{};
-    socklen_t size = sizeof a;
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
-    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
-    for (int i = 0; i < 4; ++i) {  // what fits into the queue, and what hangs
-      clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-      ::connect(clients.back(), reinterpret_cast<sockaddr*>(&a), size);
-    }
-  }
-  ~full_listener() {
-    for (int c : clients) ::close(c);
-    ::close(fd);
-  }
-  int fd;
-  std::string address;
-  std::vector<int> clients;
-};
 
 // 231
 TEST_P(Net, DiallingIsCancelledAndTimesOut) {

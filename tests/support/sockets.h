@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <weft/net.h>
 #include <weft/thread.h>
@@ -26,6 +28,50 @@ inline tcp_pair connected() {
   dials.join();
   return p;
 }
+
+// A port that nobody listens on, nor can: a listener's that was closed may be another process's already.
+struct refusing_port {
+  refusing_port() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const net::endpoint any("127.0.0.1:0");
+    ::bind(fd, any.data(), static_cast<socklen_t>(any.size()));
+    sockaddr_storage a{};
+    socklen_t size = sizeof a;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
+    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
+  }
+  ~refusing_port() { ::close(fd); }
+  refusing_port(const refusing_port&) = delete;
+  refusing_port& operator=(const refusing_port&) = delete;
+  int fd;
+  std::string address;
+};
+
+// A listener whose queue is full: further connections hang.
+struct full_listener {
+  full_listener() {
+    fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    const net::endpoint at("127.0.0.1:0");
+    ::bind(fd, at.data(), static_cast<socklen_t>(at.size()));
+    ::listen(fd, 0);
+    sockaddr_storage a{};
+    socklen_t size = sizeof a;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
+    address = net::endpoint::from(reinterpret_cast<sockaddr*>(&a), size).to_string();
+    for (int i = 0; i < 4; ++i) {  // what fits into the queue, and what hangs
+      clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+      ::connect(clients.back(), reinterpret_cast<sockaddr*>(&a), size);
+    }
+  }
+  full_listener(const full_listener&) = delete;
+  full_listener& operator=(const full_listener&) = delete;
+  ~full_listener() {
+    for (int c : clients) ::close(c);
+    ::close(fd);
+  }
+  int fd;
+  std::string address;
+  std::vector<int> clients;
+};
 
 // Bytes that say which stream they belong to and where.
 inline char pattern(std::uint64_t stream, std::uint64_t at) {

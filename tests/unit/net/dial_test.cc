@@ -1,0 +1,145 @@
+// How several addresses of one family are dialled.
+#include "net/dial.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <string>
+#include <vector>
+
+#include <weft/context.h>
+#include <weft/net.h>
+#include <weft/thread.h>
+
+#include "os/test_hooks.h"
+#include "support/fixture.h"
+#include "support/sockets.h"
+#include "support/waiting.h"
+
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT
+using weft::clock;
+using weft::net::endpoint;
+using weft::rt::os::test_hooks;
+using weft::test::full_listener;
+using weft::test::refusing_port;
+namespace net = weft::net;
+
+class NetDial : public weft::test::over_procs {
+ protected:
+  void TearDown() override {
+    test_hooks.reset();
+    over_procs::TearDown();
+  }
+};
+
+class NetDialOnce : public weft::test::runtime_test {};
+
+net::tcp_conn dial(const std::vector<endpoint>& to, const weft::context& ctx, std::error_code& ec) {
+  return net::net_access::make<net::tcp_conn>(net::dial_any(to, ctx, ec).release());
+}
+
+// Nobody has dialled it and is waiting: on loopback that shows at once.
+bool was_left_alone(const net::tcp_listener& l) {
+  pollfd p{l.native_handle(), POLLIN, 0};
+  return ::poll(&p, 1, 0) == 0;
+}
+
+// Go: net TestDialerPartialDeadline
+TEST(Shares, OfTheTimeThatIsLeft) {
+  EXPECT_EQ(net::share_of(12s, 1), 12s);
+  EXPECT_EQ(net::share_of(12s, 2), 6s);
+  EXPECT_EQ(net::share_of(12s, 3), 4s);
+  EXPECT_EQ(net::share_of(12s, 7), 2s);  // not less, if there is so much
+  EXPECT_EQ(net::share_of(3s, 2), 2s);
+  EXPECT_EQ(net::share_of(1s, 2), 1s);
+  EXPECT_EQ(net::share_of(-1s, 2), -1s);
+}
+
+TEST_P(NetDial, TheNextAddressIfOneFails) {
+  run([&] {
+    const refusing_port nobody, nobody_either;
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::vector<endpoint> all{endpoint(nobody.address), endpoint(nobody_either.address),
+                                    l.local_endpoint()};
+    std::error_code ec;
+    net::tcp_conn c = dial(all, weft::context(), ec);
+    ASSERT_FALSE(ec) << ec.message();
+    EXPECT_EQ(l.accept().remote_endpoint(), c.local_endpoint());
+    const auto [ctx, cancel] = weft::with_timeout(weft::context(), 1h);
+    net::tcp_conn d = dial(all, ctx, ec);
+    ASSERT_FALSE(ec) << ec.message();
+    EXPECT_EQ(l.accept().remote_endpoint(), d.local_endpoint());
+    cancel();
+  });
+}
+
+// Two seconds of the twenty, which is one part in ten. All others are good, so that it does not matter to which of them a
+// slow machine comes; the last has all that is left.
+TEST_F(NetDialOnce, AnAddressThatHangsHasItsShare) {
+  constexpr auto kShare = 2s;
+  weft::run([&] {
+    const full_listener hangs;
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    std::vector<endpoint> all(10, l.local_endpoint());
+    all[0] = endpoint(hangs.address);
+    const int before = weft::test::open_descriptors();
+    const auto [ctx, cancel] = weft::with_timeout(weft::context(), 10 * kShare);
+    const auto began = clock::now();
+    std::error_code ec;
+    net::tcp_conn c = dial(all, ctx, ec);
+    EXPECT_FALSE(ec) << ec.message();
+    EXPECT_GE(clock::now() - began, kShare);
+    EXPECT_EQ(c.remote_endpoint(), l.local_endpoint());
+    EXPECT_EQ(weft::test::open_descriptors(), before + (c ? 1 : 0));
+    cancel();
+  });
+}
+
+// All fail: the first says why.
+TEST_P(NetDial, TheFirstErrorCounts) {
+  run([&] {
+    const refusing_port nobody;
+    const endpoint refuses(nobody.address);
+    std::error_code ec;
+    constexpr std::int64_t kNotAvailable = 64'000'001;  // io/calls.h
+    test_hooks.io_faults_left.set(1);
+    test_hooks.io_faults.set(kNotAvailable);
+    EXPECT_FALSE(dial({refuses, refuses}, weft::context(), ec));
+    EXPECT_EQ(ec, std::errc::address_not_available);
+    EXPECT_EQ(test_hooks.io_faults_left.get(), 0);
+  });
+}
+
+// Whoever cancels hears of that, as in Go, and no further address is tried.
+TEST_P(NetDial, CancelledBetweenAddresses) {
+  run([&] {
+    const refusing_port nobody;
+    const full_listener hangs;
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const endpoint refuses(nobody.address), waits(hangs.address), good = l.local_endpoint();
+    const int before = weft::test::open_descriptors();
+    for (const auto& all : {std::vector{waits, good}, std::vector{refuses, waits, good}}) {
+      for (const auto limit : {0h, 1h}) {
+        auto [parent, stop] = weft::with_cancel(weft::context());
+        const auto [ctx, cancel] =
+            limit == 0h ? weft::with_cancel(parent) : weft::with_timeout(parent, limit);
+        std::error_code ec;
+        weft::thread dials([&, &ctx = ctx] { EXPECT_FALSE(dial(all, ctx, ec)); });
+        EXPECT_TRUE(
+            weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+        stop();
+        dials.join();
+        EXPECT_EQ(ec, std::errc::operation_canceled) << ec.message();
+        EXPECT_TRUE(was_left_alone(l));
+        cancel();
+      }
+    }
+    EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+WEFT_OVER_PROCS(NetDial);
+
+}  // namespace
