@@ -1,13 +1,16 @@
-// How several addresses of one family are dialled.
+// Names and their addresses: what the system's resolver answers, and how several addresses of one family are dialled.
 #include "net/dial.h"
 
 #include <chrono>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <poll.h>
 #include <string>
 #include <vector>
 
+#include <weft/chan.h>
 #include <weft/context.h>
+#include <weft/go.h>
 #include <weft/net.h>
 #include <weft/thread.h>
 
@@ -137,6 +140,71 @@ TEST_P(NetDial, CancelledBetweenAddresses) {
       }
     }
     EXPECT_EQ(weft::test::open_descriptors(), before);
+  });
+}
+
+// Neither a number that we understand nor in /etc/hosts, and yet no server has to be asked.
+constexpr const char* kOldFashioned = "127.1";
+
+// What getaddrinfo() finds.
+TEST_P(NetDial, TheSystemsResolverAnswers) {
+  run([&] {
+    test_hooks.resolver_delay_ms.set(-1);
+    weft::chan<std::vector<endpoint>> answer(1);
+    weft::go([=] {
+      std::error_code ec;
+      answer.send(net::resolver::lookup(std::string(kOldFashioned) + ":4711", ec));
+    });
+    EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("select"); }))
+        << "it has not been asked";
+    test_hooks.resolver_delay_ms.set(0);
+    EXPECT_EQ(answer.recv(), std::vector{endpoint("127.0.0.1:4711")});
+
+    net::tcp_listener l = net::listen("127.0.0.1:0");
+    const std::string port = std::to_string(l.local_endpoint().port());
+    std::error_code ec;
+    net::tcp_conn c = net::dial(std::string(kOldFashioned) + ":" + port, ec);
+    ASSERT_FALSE(ec) << ec.message();
+    EXPECT_EQ(l.accept().remote_endpoint(), c.local_endpoint());
+  });
+}
+
+// Names of services are the system's to know, as far as it knows any.
+TEST_P(NetDial, NamesOfServices) {
+  const servent* http = ::getservbyname("http", "tcp");
+  const bool is_known = http != nullptr;
+  run([&] {
+    std::error_code ec;
+    const auto found = net::resolver::lookup("127.0.0.1:http", ec);
+    if (is_known) {
+      EXPECT_EQ(found, std::vector{endpoint("127.0.0.1:80")}) << ec.message();
+    } else {
+      EXPECT_EQ(ec, std::errc::invalid_argument);
+    }
+    for (const endpoint& e : net::resolver::lookup("localhost:http", ec)) {
+      EXPECT_TRUE(e == endpoint("127.0.0.1:80") || e == endpoint("[::1]:80")) << e.to_string();
+    }
+    EXPECT_EQ(!ec, is_known) << ec.message();
+    net::resolver::lookup("127.0.0.1:no-such-service", ec);
+    EXPECT_EQ(ec, std::errc::invalid_argument);
+  });
+}
+
+// A label of a name has 63 letters at most: so that no server has to be asked.
+TEST_P(NetDial, NoSuchHost) {
+  run([&] {
+    const std::string nobody = std::string(64, 'x') + ".invalid:80";
+    std::error_code ec;
+    EXPECT_TRUE(net::resolver::lookup(nobody, ec).empty());
+    EXPECT_EQ(ec, weft::errc::no_such_host) << ec.message();
+    EXPECT_FALSE(net::dial(nobody, ec));
+    EXPECT_EQ(ec, weft::errc::no_such_host) << ec.message();
+    try {
+      net::dial(nobody);
+      ADD_FAILURE() << "it is there";
+    } catch (const std::system_error& e) {
+      EXPECT_EQ(e.what(), "dial tcp " + nobody + ": no such host");
+    }
   });
 }
 
