@@ -181,6 +181,63 @@ TEST_P(Net, ManyReadersShareOneConnection) {
   });
 }
 
+// Asked for the descriptor by several while it is used, and closed: the number, and -1 from then on.
+template <class Reader, class Writer>
+void expect_its_number(Reader& r, Writer& w) {
+  const std::size_t total = static_cast<std::size_t>(scaled(40'000, 4000));
+  std::atomic<int> number{-1}, answers{0};
+  std::atomic<bool> closing{false}, closed{false};
+  weft::wait_group asking, wg;
+  for (int i = 0; i < 4; ++i) {
+    asking.go([&] {
+      while (!closed) {
+        const int n = r.native_handle();
+        int first = -1;
+        EXPECT_TRUE(n < 0 ? closing.load()
+                          : number.compare_exchange_strong(first, n) || first == n);
+        EXPECT_GE(w.native_handle(), 0);
+        ++answers;
+        weft::gosched();
+      }
+      EXPECT_EQ(r.native_handle(), -1);
+    });
+  }
+  wg.go([&] {
+    for (std::size_t at = 0; at < total;) {
+      const std::size_t n = std::min<std::size_t>(at % 70 + 1, total - at);
+      w.write_all(pattern_string(3, at, n));
+      at += n;
+    }
+  });
+  std::atomic<std::size_t> got{0};
+  std::error_code ec;
+  wg.go([&] {
+    char buffer[100];
+    while (const std::size_t n = r.read_some(buffer, ec)) {
+      EXPECT_EQ(std::string(buffer, n), pattern_string(3, got, n));
+      got += n;
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return got == total && answers > 0; }));
+  closing = true;
+  r.close();
+  closed = true;
+  wg.wait();
+  asking.wait();
+  EXPECT_EQ(ec, weft::errc::closed);
+  EXPECT_EQ(got, total);
+}
+
+// 235: os TestFdRace
+TEST_P(Net, AskedForTheDescriptorMeanwhile) {
+  run([&] {
+    auto [a, b] = connected();
+    expect_its_number(b, a);
+    auto [r, w] = weft::io::pipe();
+    expect_its_number(r, w);
+  });
+}
+
 // 230
 TEST_P(Net, ReadingNothingReturnsAtOnce) {
   run([&] {
