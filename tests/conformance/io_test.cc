@@ -1,5 +1,6 @@
 // Pipes and descriptors of others. [FD-1], [FD-4], [FD-7]
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <thread>
 #include <unistd.h>
@@ -201,6 +203,42 @@ TEST_P(Io, DescriptorsOfOthers) {
     p.close();
     EXPECT_EQ(fcntl(event, F_GETFL) & O_NONBLOCK, 0);  // borrowed, and left alone
     ::close(event);
+  });
+}
+
+// Nothing can be written until the other end has read.
+TEST_P(Io, WaitsForRoom) {
+  run([&] {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    char buffer[4096] = {};
+    io::poll_fd p(ends[0]);
+    p.wait_writable();
+    for (const bool with_limit : {false, true}) {
+      while (::write(ends[0], buffer, sizeof buffer) > 0) {
+      }
+      ASSERT_EQ(errno, EAGAIN);
+      std::error_code ec;
+      p.wait_writable(clock::now() + 2ms, ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      std::atomic<bool> read{false};
+      weft::thread waits([&] {
+        std::error_code e;
+        with_limit ? p.wait_writable(clock::now() + 1h, e) : p.wait_writable(e);
+        EXPECT_FALSE(e) << e.message();
+        EXPECT_TRUE(read) << "there is no room yet";
+      });
+      EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+      read = true;
+      while (::read(ends[1], buffer, sizeof buffer) > 0) {
+      }
+      waits.join();
+      p.wait_writable();  // there still is
+      EXPECT_EQ(::write(ends[0], buffer, 1), 1);
+    }
+    p.close();
+    ::close(ends[0]);
+    ::close(ends[1]);
   });
 }
 
