@@ -1015,11 +1015,34 @@ TEST_P(Net, WritingToNobodyIsAnError) {
 
 // --- listening -----------------------------------------------------------------------------------
 
+// Each has some of the connections: the kernel chooses by their addresses, so that of so many neither gets none.
 TEST_P(Net, ListenersShareAPort) {
+  constexpr int kMostDials = 1000;
   run([&] {
     net::tcp_listener l = net::listen("127.0.0.1:0", {.reuse_port = true});
     net::tcp_listener m = net::listen(l.local_endpoint().to_string(), {.reuse_port = true});
     EXPECT_EQ(l.local_endpoint(), m.local_endpoint());
+    std::atomic<int> by_l{0}, by_m{0};
+    weft::wait_group wg;
+    const auto serve = [&wg](net::tcp_listener& from, std::atomic<int>& count) {
+      wg.go([&] {
+        std::error_code ec;
+        while (net::tcp_conn c = from.accept(ec)) ++count;
+        EXPECT_EQ(ec, weft::errc::closed);
+      });
+    };
+    serve(l, by_l);
+    serve(m, by_m);
+    const std::string address = l.local_endpoint().to_string();
+    for (int dialled = 1; dialled <= kMostDials && (by_l == 0 || by_m == 0); ++dialled) {
+      net::tcp_conn c = net::dial(address);
+      EXPECT_TRUE(eventually([&] { return by_l + by_m == dialled; }));
+    }
+    EXPECT_GT(by_l, 0);
+    EXPECT_GT(by_m, 0);
+    l.close();
+    m.close();
+    wg.wait();
   });
 }
 
