@@ -407,6 +407,62 @@ TEST_P(NetKinds, AdoptsDatagrams) {
   });
 }
 
+struct raw_pair {
+  raw_pair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); }
+  int ends[2] = {-1, -1};
+};
+
+// X13: what was meant for the one that had the number reaches nobody: its data, its deadline, its close.
+TEST_P(NetKinds, ANumberIsUsedAgain) {
+  run([&] {
+    int reused = 0;
+    for (weft::test::budget b(500); b.next();) {
+      const raw_pair first, second;
+      const int number = first.ends[0];
+      net::unix_conn old = net::unix_conn::adopt(number);
+      net::unix_conn writes = net::unix_conn::adopt(first.ends[1]);
+      EXPECT_EQ(old.native_handle(), number);
+      const auto deadline = clock::now() + b.round() % 20 * 50us;
+      old.set_read_deadline(deadline);
+      weft::wait_group wg;
+      wg.go([&] {
+        char buffer[10];
+        std::error_code ec;
+        while (old.read_some(buffer, ec) != 0) {
+        }
+        EXPECT_TRUE(ec == weft::errc::closed || ec == std::errc::timed_out) << ec.message();
+      });
+      wg.go([&] {
+        std::error_code ec;
+        for (int i = 0; i < 3; ++i) writes.write_all("old", ec);  // nobody may be there any more
+      });
+      weft::gosched();
+      old.close();
+      // That number, unless somebody else has it by now.
+      net::unix_conn fresh =
+          net::unix_conn::adopt(::fcntl(second.ends[0], F_DUPFD_CLOEXEC, number));
+      ::close(second.ends[0]);
+      net::unix_conn other = net::unix_conn::adopt(second.ends[1]);
+      reused += fresh.native_handle() == number ? 1 : 0;
+      EXPECT_EQ(old.native_handle(), -1);
+      std::atomic<bool> wrote{false};
+      wg.go([&] {
+        char buffer[10];
+        std::error_code ec;
+        const std::size_t n = fresh.read_some(buffer, ec);
+        EXPECT_FALSE(ec) << ec.message();
+        EXPECT_EQ(std::string(buffer, n), "new");
+        EXPECT_TRUE(wrote);
+      });
+      EXPECT_TRUE(weft::test::eventually([&] { return clock::now() > deadline + 100us; }));
+      wrote = true;
+      other.write_all("new");
+      wg.wait();
+    }
+    EXPECT_GT(reused, 0);
+  });
+}
+
 TEST_P(NetKinds, PassesDescriptors) {
   run([&] {
     int fds[2];

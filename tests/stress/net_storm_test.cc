@@ -185,10 +185,12 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
   }
   run([&] {
     std::vector<net::udp_conn> all;
+    std::vector<int> numbers;
     for (std::size_t i = 0; i < readers; ++i) {
       const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
       ASSERT_GE(fd, 0);
       all.push_back(net::udp_conn::adopt(fd));
+      numbers.push_back(fd);
     }
     const std::uint64_t others = weft::test::parked_goroutines();
     std::atomic<std::size_t> closed{0};
@@ -203,10 +205,12 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
     }
     EXPECT_TRUE(weft::test::eventually(
         [&] { return weft::test::parked_goroutines() >= others + readers; }));
-    for (auto& c : all) {
-      c.close();
+    std::size_t reused = 0;
+    for (std::size_t i = 0; i < readers; ++i) {
+      all[i].close();
       int ends[2];  // one has the number that was just given back
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      reused += ends[0] == numbers[i] || ends[1] == numbers[i] ? 1 : 0;
       net::unix_conn a = net::unix_conn::adopt(ends[0]), b = net::unix_conn::adopt(ends[1]);
       a.write_all("x");
       char buffer[1];
@@ -215,6 +219,7 @@ TEST_P(NetStorm, TenThousandReadersAreClosed) {
     }
     wg.wait();
     EXPECT_EQ(closed, readers);
+    EXPECT_GT(reused, 0u);
   });
 }
 
