@@ -1,4 +1,5 @@
-// `./weft run FILE.cpp`: the program's status, signals, words and input are its own; what is missing or wrong is named.
+// `./weft run FILE.cpp`: the program's status, signals, words and input are its own; what is missing or wrong is named. And
+// other commands of it.
 //
 // The library is the one that these tests were built with: the command looks for it in `release` of its build folder, and
 // here that is a link to this tree, in which there is nothing left to build; where there is, because a source has been
@@ -224,6 +225,46 @@ TEST_F(Setup, AnInstallationThatFailsIsNoSuccess) {
 TEST_F(Setup, DoesNotKnowEverything) {
   expect_failure(setup("nonsense"),
                  "^weft: setup: run, test, bench, ci or a preset, not 'nonsense'\n$");
+}
+
+// `./weft test --full` counts what ctest has written, here without ctest, and nothing is compiled. It writes the file only
+// if all tests were to be run.
+TEST_F(Run, AFullRunCountsWhatWasSkipped) {
+  constexpr const char* kLog = R"(1/3 Test: one
+[  SKIPPED ] Suite.OverProcs/P1 (0 ms)
+[  SKIPPED ] Suite.OverProcs/P16 (12 ms)
+[  SKIPPED ] Suite.Once (3 ms)
+[       OK ] Suite.Other (3 ms)
+[  SKIPPED ] 3 tests, listed below:
+[  SKIPPED ] Suite.OverProcs/P1
+Test time =   0.01 sec
+Test Passed.
+Test time =   0.01 sec
+Test Passed.
+Test time =   0.01 sec
+Test Failed.
+)";
+  const fs::path tools = folder_ / "tools", builds = folder_ / "counted";
+  fs::create_directory(tools);
+  const auto tool = [&tools](const char* name, const std::string& does) {
+    write(tools / name, join({"#!/bin/sh\n", does, "\n"}));
+    fs::permissions(tools / name, fs::perms::owner_all);
+  };
+  write(folder_ / "log", kLog);
+  tool("cmake", "exit 0");
+  tool("ninja", "echo no work to do");
+  tool("ctest", join({"cd \"$2\" && mkdir -p Testing/Temporary && cd Testing/Temporary || exit\n",
+                      "cp '", file("log"), "' LastTest.log; echo 3:three > LastTestsFailed.log"}));
+  request r;
+  r.command = {"env", join({"PATH=", tools.string(), ":", std::getenv("PATH")}),
+               "WEFT_BUILD_DIR=" + builds.string(), WEFT_COMMAND};
+  for (const char* word : {"test", "--full", "-R", ".", "release"}) r.command.emplace_back(word);
+  const outcome o = crash::run(r);
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  const std::string table =
+      "\\| preset \\| tests \\| failed \\| skipped \\| minutes \\|.*\n(\\|---){8}\\|\n"
+      "\\| release \\| 3 \\| three \\| 2 \\| [0-9]+ \\| 20[-0-9]+ [0-9:]+ \\|.*\\|\n";
+  EXPECT_TRUE(crash::matches(o.out, table)) << o.out;
 }
 
 }  // namespace
