@@ -212,9 +212,9 @@ TEST_P(GoroutineLocal, Initialisers) {
       const weft::goroutine_local<pinned> in_place([] { return pinned(3); });
       const weft::goroutine_local<pinned> explicitly([n = 4] { return n; });
       const weft::goroutine_local<int> of_a_value(42);
-      char shared[] = "value";
-      const weft::goroutine_local<std::string> of_text(shared);
-      shared[0] = '-';  // it is a copy already
+      char given[] = "value";
+      const weft::goroutine_local<std::string> of_text(given);
+      given[0] = '-';  // it is a copy already
       weft::wait_group wg;
       for (int i = 0; i < 5; ++i) {
         wg.go([&] {
