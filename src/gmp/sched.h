@@ -65,6 +65,7 @@ struct sched_state {
   M* robbed_ms WEFT_GUARDED_BY(lock) = nullptr;      // in the user's code without a P
   M* next_robbed WEFT_GUARDED_BY(lock) = nullptr;  // … whom sysmon looks at next; null: the first
   std::int32_t robbed_count WEFT_GUARDED_BY(lock) = 0;
+  bool robbed_anew WEFT_GUARDED_BY(lock) = false;  // … one of them since sysmon last looked
   shared_atomic<bool> calls_last{
       false};  // those that are announced take long, mostly (sched/blocking.cc)
   P* unmanned_ps WEFT_GUARDED_BY(lock) = nullptr;         // have work, and wait for a new M

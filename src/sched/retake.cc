@@ -23,6 +23,9 @@
 // is looked at for the first time. While all compute, and only those wait who were frozen
 // before, there is nothing to find out but whether one begins to block: 2 ms.
 //
+// Whoever has lost its P in a call may come back at any time, and compute without one. Where that would be one too many, the
+// pause is 1 ms, and longer when none of them has stirred for long (robbed.cc).
+//
 // Where Ps switch often and by themselves, and have done so for long, as those of a server do, the pause is 2 ms, and whoever
 // makes work visible or takes an idle P does not wake sysmon: a look takes 20 us of somebody's processor, and such a process
 // has something new to look at with every request.
@@ -263,14 +266,15 @@ void rob_the_blocked(const stale* found, std::int32_t n, std::int64_t now) {
   }
 }
 
-// All compute, and only the frozen wait: until somebody's slice is over.
-std::int64_t calm_pause(const stale* found, std::int32_t n, std::int64_t now, std::int64_t next) {
+// All compute, and only the frozen wait: until somebody's slice is over. `most` is for those who were robbed.
+std::int64_t calm_pause(const stale* found, std::int32_t n, std::int64_t now, std::int64_t next,
+                        std::int64_t most) {
   std::int64_t until = next;
   for (std::int32_t i = 0; i < n; ++i) {
     until = std::min(until, found[i].pp->watch.since + kFrozenSlice - kNotice);
   }
   // Long enough that sysmon can be woken from it, or short.
-  return until - now < kCalmLook ? kBlockedLook : kCalmLook;
+  return until - now < kCalmLook ? kBlockedLook : std::min(kCalmLook, most);
 }
 
 // Somebody is in a hurry: until one of those who compute can be asked, or sent a signal.
@@ -321,9 +325,7 @@ next_look retake(std::int64_t now) noexcept {
     request_spare_ms_locked(1);  // somebody will be frozen for them, and they need an M
   }
   sched.lock.unlock();
-  if (robbed) {
-    freeze_robbed(now);
-  }
+  const std::int64_t robbed_pause = robbed ? freeze_robbed(now) : kNever;
   expects -= expects > 0 ? 1 : 0;
   healthy_pause =
       same == 0 && expects == 0 ? std::min(2 * healthy_pause, kHealthyLook) : kBlockedLook;
@@ -332,7 +334,8 @@ next_look retake(std::int64_t now) noexcept {
     if (lively) {
       return {kLivelyLook, /*firm=*/true};
     }
-    return {std::max<std::int64_t>(next == kNever ? kNever : next - now, kBlockedLook)};
+    const std::int64_t timer_pause = next == kNever ? kNever : next - now;
+    return {std::max(std::min(timer_pause, robbed_pause), kBlockedLook)};
   }
   // Those who have been waiting least are served first, by those who have computed longest.
   std::uint32_t urgent = d.fresh + d.returned + (d.timer ? 1 : 0);
@@ -340,7 +343,7 @@ next_look retake(std::int64_t now) noexcept {
     prefer_running(found, n, now);
   }
   bool announced = false;
-  bool calm = !d.urgent() && !robbed;
+  bool calm = !d.urgent();
   for (std::int32_t i = 0; i < n && (urgent > 0 || d.frozen || d.stop); ++i) {
     const std::int64_t slice = d.stop ? 0 : urgent > 0 ? kSlice : kFrozenSlice;
     bool served = false;
@@ -368,7 +371,7 @@ next_look retake(std::int64_t now) noexcept {
     urgent -= served && urgent > 0 ? 1 : 0;
   }
   if (calm) {
-    return {calm_pause(found, n, now, next)};
+    return {calm_pause(found, n, now, next, robbed_pause)};
   }
   if (announced && same != 0) {
     return {kAnnouncedLook};

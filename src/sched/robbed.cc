@@ -4,8 +4,16 @@
 // come_back()). If it uses the processor again before, it is frozen, so that no more than gomaxprocs compute. Its clock tells;
 // with many of them sysmon reads only some of the clocks at each look, and all of them once in a millisecond.
 //
+// So sysmon looks every millisecond where somebody computes and there is no idle P for each of those who may come back. But a
+// look costs a thread switch each way, beside somebody who computes, and a call may last for hours. So if none of them has
+// used its processor for long, nor lost its P, the pause is a 32nd of that time: whoever comes back computes for three per cent
+// of the time too long that it was away, or for a millisecond. Longest is sysmon's longest pause, 10 ms, which it also is where
+// a P was idle at the last look, or nobody computed. Nobody wakes sysmon when that changes: it would happen with every request
+// of a server beside one who blocks.
+//
 // Go: runtime/proc.go handoffp [SC-4]
 #include <algorithm>
+#include <utility>
 
 #include "os/clock.h"
 #include "os/process.h"
@@ -20,9 +28,12 @@ namespace {
 
 constexpr long long kComputes = 100'000;          // ns used since the last look
 constexpr std::int64_t kRobbedRound = 1'000'000;  // ns in which all are looked at
+constexpr std::int64_t kCalmPart = 32;            // of the time for which none of them has stirred
 constexpr std::int32_t kAskedAtOnce = 16;
 
-constinit std::int64_t last_robbed_look = 0;  // sysmon's own
+// sysmon's own
+constinit std::int64_t last_robbed_look = 0;
+constinit std::int64_t last_stir = 0;  // one of them was seen to have used its processor, or is new
 
 struct asked_m {
   M* mp;
@@ -80,6 +91,7 @@ void list_robbed_locked(M* mp) {
   mp->cpu_seen = task_cpu_time(mp->tid);
   mp->robbed_next = sched.robbed_ms;
   sched.robbed_ms = mp;
+  sched.robbed_anew = true;
   ++sched.robbed_count;
 }
 
@@ -124,13 +136,22 @@ std::int32_t computing_lenders_locked(asked_m* out) WEFT_REQUIRES(sched.lock) {
   return n;
 }
 
+// Where nobody computes, or each of them would find a P, there is no hurry.
+std::int64_t next_robbed_look_locked(std::int64_t now) WEFT_REQUIRES(sched.lock) {
+  const std::int32_t idle = sched.idle.idle();
+  return idle == sched.proc_count() || sched.robbed_count <= idle
+             ? kNever
+             : std::clamp((now - last_stir) / kCalmPart, kRobbedRound, kLongestLook);
+}
+
 }  // namespace
 
 // keeps gomaxprocs a bound
-void freeze_robbed(std::int64_t now) {
+std::int64_t freeze_robbed(std::int64_t now) {
   asked_m computing[kAskedAtOnce];
   sched.lock.lock();
   std::int32_t n = sched.gate.closed() ? computing_lenders_locked(computing) : 0;
+  bool stir = std::exchange(sched.robbed_anew, false);
   // Each of them once in a round: in between one may have used too little for it to be seen.
   const std::int64_t passed = now - last_robbed_look;
   std::int64_t left = sched.robbed_count * std::min(passed, kRobbedRound) / kRobbedRound;
@@ -149,12 +170,16 @@ void freeze_robbed(std::int64_t now) {
     if (cpu - mp->cpu_seen >= kComputes && mp->border.outside() && !is_in_a_call(mp->tid)) {
       computing[n++] = {mp, thread_to_signal(mp)};
     }
+    stir |= cpu != mp->cpu_seen;
     mp->cpu_seen = cpu;
   }
+  last_stir = stir ? now : last_stir;
+  const std::int64_t pause = next_robbed_look_locked(now);
   sched.lock.unlock();
   for (std::int32_t i = 0; i < n; ++i) {
     ask_to_yield(computing[i].mp, computing[i].tid);
   }
+  return pause;
 }
 
 }  // namespace weft::rt

@@ -11,6 +11,8 @@
 //   Ps switch often, and by themselves   2 ms
 //   nobody waits                         until the next timer that no M sleeps for, 10 ms at most; whoever makes
 //                                        work visible, or starts an earlier timer, and finds no idle P wakes it
+//   … but some have lost their Ps in     1 to 10 ms (robbed.cc), likewise
+//   calls, and too few Ps are idle
 //   every P is idle, for a while         until a P is taken from the idle list. As many as there are Ps may be
 //                                        in calls that block: should all of them compute, no Ps are
 //                                        taken away from anybody

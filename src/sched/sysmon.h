@@ -64,8 +64,8 @@ bool is_in_a_call(int tid);
 // Takes pp from mp if the goroutine there is still in its own code, in the slice `tick`, and hands it on. `fresh`
 // goroutines wait; for_lock: it may wait for what a frozen goroutine holds.
 bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock);
-// Those who compute without a P; some of them at each look.
-void freeze_robbed(std::int64_t now);
+// Those who compute without a P; some of them at each look. After how long to look again.
+std::int64_t freeze_robbed(std::int64_t now);
 // mp is in the user's code without a P; or it is back in the runtime, or frozen.
 void list_robbed_locked(M* mp) WEFT_REQUIRES(sched.lock);
 // It has a P again, waits for one, or blocks: a stop of the world need not wait for it.

@@ -4,95 +4,27 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <thread>
 #include <unistd.h>
 
 #include <weft/chan.h>
-#include <weft/run.h>
 #include <weft/runtime.h>
-#include <weft/wait_group.h>
 
 #include "gmp/inside.h"
 #include "gmp/p.h"
 #include "gmp/sched.h"
-#include "os/clock.h"
-#include "os/process.h"
-#include "os/test_hooks.h"
 #include "sched/sysmon.h"
 #include "support/child_suite.h"
+#include "unit/sched/judged.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using weft::test::eventually_hogging;
-
-constexpr int kRight = 3;
-
-std::uint64_t robberies() {
-  const weft::rt::inside here;
-  const weft::rt::scoped_lock held(weft::rt::sched.lock);
-  return weft::rt::sched.robberies;
-}
-
-// A goroutine that has the only P, beside one that waits for it.
-struct subject {
-  int fd[2] = {-1, -1};
-  std::atomic<int> tid{0};    // of who has the P, once it is where it is judged
-  std::atomic<int> turns{0};  // for those who do several things
-  std::atomic<bool> over{false};
-  std::atomic<bool> other_ran{false};
-
-  void reads() {
-    char byte;
-    tid = gettid();
-    static_cast<void>(!read(fd[0], &byte, 1));
-  }
-  void computes() {
-    tid = gettid();
-    while (!over) {
-    }
-  }
-  bool sleeps() const { return tid != 0 && weft::rt::task_state(tid) == 'S'; }
-};
-
-// In place of sysmon.
-class watcher {
- public:
-  // So long after it was made. True: it has taken the P.
-  bool takes_p(std::chrono::nanoseconds after) {
-    const std::uint64_t before = robberies();
-    last_pause_ = std::chrono::nanoseconds(weft::rt::retake(began_ + after.count()).pause);
-    return robberies() != before;
-  }
-  // When it would look again.
-  std::chrono::nanoseconds last_pause() const { return last_pause_; }
-
- private:
-  std::int64_t began_ = weft::rt::nanotime();
-  std::chrono::nanoseconds last_pause_{};
-};
-
-// does(subject) on the only P, while looks(subject) says whether all is right.
-template <class Does, class Looks>
-int judged(Does does, Looks looks) {
-  weft::rt::os::test_hooks.no_sysmon.set(1);
-  subject s;
-  if (pipe(s.fd) != 0) return 77;
-  bool right = false;
-  std::thread judge([&] {
-    right = looks(s);
-    s.over = true;
-    right &= write(s.fd[1], "x", 1) == 1;
-  });
-  weft::run([&] {
-    weft::wait_group ended;
-    ended.go([&] { s.other_ran = true; });
-    does(s);
-    ended.wait();
-  });
-  judge.join();
-  return right && s.other_ran ? kRight : 1;
-}
+using weft::test::judged;
+using weft::test::kRight;
+using weft::test::signals_that_froze;
+using weft::test::subject;
+using weft::test::watcher;
 
 class RetakeProcess : public testing::Test {
  protected:
@@ -189,12 +121,6 @@ WEFT_CHILD(descheduled) {
 TEST_F(RetakeProcess, WhoWaitsForAProcessorKeepsItsP) { expect("descheduled"); }
 
 // -- D2: who computes ----------------------------------------------------------------------------
-
-std::uint64_t signals_that_froze() {
-  const weft::rt::inside here;
-  const weft::rt::scoped_lock held(weft::rt::sched.lock);
-  return weft::rt::sched.freezes;
-}
 
 // In place of sysmon, beside one that computes: at times of a clock that begins with the first look at it.
 class slice_watcher {
