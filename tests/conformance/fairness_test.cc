@@ -193,28 +193,33 @@ TEST_F(Fairness, TokenBesideHogs) {
   });
 }
 
-// Go: TestPreemptionAfterSyscall. Short calls that announce themselves move the P to and fro; who makes them is preempted
-// all the same.
+// Go: TestPreemptionAfterSyscall. Whoever makes short calls that announce themselves is preempted all the same: otherwise not all
+// of them would begin, since each goes on until all have.
 TEST_F(Fairness, AfterShortBlockingCalls) {
+  constexpr int kRounds = 10, kCallers = 8;
   for (const auto delay : {10us, 100us, 1000us}) {
-    on_procs(2, [&] {
-      std::atomic<int> ended_early{0};
-      weft::wait_group ended;
-      for (int i = 0; i < 8; ++i) {
-        ended.go([&] {
-          for (const auto until = test_clock::now() + 20ms; test_clock::now() < until;) {
-            weft::runtime::blocking([&] {
-              const auto enough = test_clock::now() + delay;
-              while (test_clock::now() < enough) {
-              }
-            });
-          }
-          ++ended_early;
-        });
-      }
-      ended.wait();
-      EXPECT_EQ(ended_early, 8);
-    });
+    for (int round = 0; round < kRounds; ++round) {
+      on_procs(2, [&] {
+        const weft::chan<bool> started(kCallers);
+        std::atomic<bool> stop{false};
+        weft::wait_group ended;
+        for (int i = 0; i < kCallers; ++i) {
+          ended.go([&] {
+            started.send(true);
+            while (!stop.load(std::memory_order_relaxed)) {
+              weft::runtime::blocking([&] {
+                const auto enough = test_clock::now() + delay;
+                while (test_clock::now() < enough) {
+                }
+              });
+            }
+          });
+        }
+        for (int i = 0; i < kCallers; ++i) EXPECT_EQ(started.recv(), true);
+        stop = true;
+        ended.wait();
+      });
+    }
   }
 }
 
