@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <memory>
 #include <numeric>
+#include <pthread.h>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -48,6 +49,7 @@ enum place {
   kGrowth,
   kRegex,
   kMemcpy,
+  kHolding,
   kPlaces
 };
 
@@ -323,6 +325,25 @@ TEST_F(PreemptStorm, InMemcpy) {
         return right;
       },
       20);
+}
+
+// Whoever is frozen here holds the mutex that all others want: they lose their Ps, until it goes on.
+TEST_F(PreemptStorm, HoldingAMutex) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  std::uint64_t begun = 0, ended = 0;  // guarded by the mutex
+  std::atomic<std::uint64_t> all{0};
+  expect_right({kHolding}, [&](int i, unsigned) {
+    pthread_mutex_lock(&mutex);
+    const bool alone = hogs[static_cast<std::size_t>(i)].in(kHolding, [&] {
+      const std::uint64_t before = begun++;
+      for (int n = 0; n < 20'000; ++n) asm volatile("");
+      return before == ended++ && begun == ended;
+    });
+    pthread_mutex_unlock(&mutex);
+    ++all;
+    return alone;
+  });
+  EXPECT_EQ(ended, all);
 }
 
 // -- one arena for all, and threads that are created meanwhile ------------------------------------------

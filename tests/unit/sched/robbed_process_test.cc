@@ -1,13 +1,17 @@
-// Those who have lost their P in a call, look by look (sched/robbed.cc): who comes back and computes is frozen, who sleeps on is
-// left alone, and how often sysmon looks meanwhile. In these processes there is no sysmon: judged.h.
+// Those who have lost their P in a call, look by look (sched/robbed.cc): who gets it, who comes back and computes is frozen, who
+// sleeps on is left alone, and how often sysmon looks meanwhile. In these processes there is no sysmon: judged.h.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <weft/go.h>
+#include <weft/runtime.h>
 
+#include "gmp/g.h"
 #include "gmp/inside.h"
 #include "gmp/m.h"
 #include "gmp/p.h"
@@ -186,6 +190,85 @@ WEFT_CHILD(sleeps_beside_two) {
 }
 TEST_F(RobbedProcess, WhoSleepsBesideTwoWhoTakeTurnsIsNotLookedAtMoreOften) {
   expect("sleeps_beside_two");
+}
+
+// -- who gets the P ------------------------------------------------------------------------------
+
+// Computes with its lock held.
+struct holder {
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<int> tid{0};
+
+  void holds(const subject& s) {
+    pthread_mutex_lock(&lock);
+    tid = gettid();
+    while (!s.over) {
+    }
+    pthread_mutex_unlock(&lock);
+  }
+  const weft::rt::M& thread_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
+    const weft::rt::M* mp = weft::rt::sched.all_ms;
+    while (mp->tid != tid) mp = mp->all_next;
+    return *mp;
+  }
+  // A signal is on its way that came too late for its last slice: it would be frozen again as soon as it has a P.
+  bool is_asked_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
+    return thread_locked().signalled.load(WEFT_ORDER(SG0, relaxed)) != 0;  // order: a flag
+  }
+  std::int64_t frozen_since_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
+    return thread_locked().curg->frozen_since;
+  }
+};
+
+holder first, second;
+std::atomic<holder*> wanted{nullptr};
+std::atomic<int> waiter{0};
+
+// Both are frozen, and nobody runs until this one blocks. False: not now.
+bool waits_for_the_oldest() {
+  const weft::no_preempt until_it_blocks;
+  {
+    const weft::rt::inside here;
+    const weft::rt::scoped_lock held(weft::rt::sched.lock);
+    if (first.is_asked_locked() || second.is_asked_locked()) return false;
+    wanted = first.frozen_since_locked() < second.frozen_since_locked() ? &first : &second;
+  }
+  waiter = gettid();
+  pthread_mutex_lock(&wanted.load()->lock);
+  pthread_mutex_unlock(&wanted.load()->lock);
+  return true;
+}
+
+// Two were frozen, each with a lock. The third one waits for that of the one who was frozen first; a fourth one has not had his
+// slice, and would be next otherwise.
+WEFT_CHILD(waits_for_a_holder) {
+  static std::atomic<bool> fresh_ran{false};
+  return judged([](subject& s) { first.holds(s); },
+                [](subject&) {
+                  watcher w;
+                  auto now = 0us;
+                  const auto until = [&](auto it_is_so) {
+                    return eventually_hogging([&] {
+                      if (it_is_so()) return true;
+                      w.look(now += 200us);
+                      return false;
+                    });
+                  };
+                  if (!until([] { return first.tid != 0 && second.tid != 0; })) return false;
+                  weft::go([] {
+                    while (!waits_for_the_oldest()) weft::gosched();
+                  });
+                  if (!until([] { return waiter != 0; })) return false;
+                  const auto waits = [] { return weft::rt::task_waits_for_lock(waiter); };
+                  if (!eventually_hogging(waits) || !has_p(waiter)) return false;
+                  weft::go([] { fresh_ran = true; });
+                  return eventually_hogging([&] { return w.takes_p(now += 200us); }) &&
+                         eventually_hogging([] { return has_p(wanted.load()->tid); }) && !fresh_ran;
+                },
+                [](subject& s) { second.holds(s); });
+}
+TEST_F(RobbedProcess, ThePOfOneWhoWaitsForALockGoesToTheOldestFrozen) {
+  expect("waits_for_a_holder");
 }
 
 }  // namespace
