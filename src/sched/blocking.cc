@@ -40,15 +40,22 @@ void give_p_away_unlock(M* mp) WEFT_RELEASE(sched.lock) {
   hand_off_p(pp);
 }
 
+// The caller has stopped the world. Its P has arrived at the gate, and does not leave it. keeps W1
+bool stops_world_locked(const M* mp) WEFT_REQUIRES(sched.lock) {
+  // order: relaxed, its own, and under sched.lock
+  return mp->p->status.load(WEFT_ORDER(PS0, relaxed)) == p_status::stopped;
+}
+
 // True: it has no P now.
 bool give_p_away(M* mp) {
   if (this_thread_exits()) {
     return false;  // it keeps its P (P3 in thread_exit.cc), for which nobody waits any more
   }
   sched.lock.lock();
-  if (thread_is_created_locked()) {
+  if (thread_is_created_locked() ||  // keeps PE2
+      (stops_world_locked(mp) && !WEFT_MUTANT("away-while-stopping"))) {
     sched.lock.unlock();
-    return false;  // keeps PE2
+    return false;
   }
   give_p_away_unlock(mp);
   return true;
@@ -63,7 +70,9 @@ bool give_p_to_waiting(M* mp) {
   sched.lock.lock();
   const std::uint32_t fresh = local + sched.runq.free();
   request_spare_ms_locked(spares_for(fresh));
-  if (fresh == 0 || sched.idle_ms == nullptr || sched.gate.closed() || thread_is_created_locked()) {
+  // While the world stops nobody gets a P; and it may be ours that stops it. keeps W1
+  const bool stops = sched.gate.closed() && !WEFT_MUTANT("to-waiting-while-stopping");
+  if (fresh == 0 || sched.idle_ms == nullptr || stops || thread_is_created_locked()) {
     sched.lock.unlock();
     return false;
   }

@@ -96,6 +96,21 @@ TEST_P(World, ReturnsWhatFReturns) {
   });
 }
 
+// Who has stopped the world may make a call that blocks, announced or not: that is no scheduling point.
+TEST_P(World, FMayMakeBlockingCalls) {
+  run([] {
+    load l(8);
+    for (budget b(20); b.next();) {
+      weft::runtime::stop_the_world([] {
+        sched_yield();
+        weft::runtime::blocking([] { sched_yield(); });
+        weft::runtime::blocking_for_long([] { sched_yield(); });
+      });
+      EXPECT_TRUE(l.goes_on());
+    }
+  });
+}
+
 // Go: TestStopTheWorldDeadlock. Concurrent stoppers beside one that keeps respawning itself.
 struct respawner {
   std::atomic<bool> stop{false};

@@ -245,11 +245,61 @@ void stop_and_block(world& w) {
   s->all_run(w, 1);
 }
 
+// It says that it may block, as others have done for long, and somebody waits: it gives its P away, unless the world stops.
+void stop_and_announce(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  job* b = s->add(w, "b");
+  b->steps = {[s] {
+    // order: a hint
+    rt::sched.calls_last.store(true, std::memory_order_relaxed);
+    user_code([s] {
+      {
+        const weft::detail::blocking_call call(false);
+        engine::get().point();
+      }
+      s->call();
+    });
+  }};
+  s->runs_alone(w, b);
+  job* other = s->plain(w, "a", *w.make<bool>(false));
+  s->queued(0, other);
+  stopper(w, s, "S");
+  s->all_run(w, 1);
+}
+
+// … which it has stopped itself: either way it keeps the P, which has arrived at the gate.
+void announce_in_own_stop(world& w, bool surely) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  job* g = s->add(w, "g");
+  auto* turn = w.make<rt::waiter>();
+  g->steps = {[=] {
+                // order: a hint
+                rt::sched.calls_last.store(true, std::memory_order_relaxed);
+                turn->gp = g;
+                park(turn, rt::queue_for_world, nullptr);
+              },
+              [=] {
+                rt::stop_world_in_turn();
+                s->stopped = true;
+                user_code([=] {
+                  const weft::detail::blocking_call call(surely);
+                  check(rt::current_m()->p != nullptr, "who has stopped the world has no P");
+                });
+                s->stopped = false;
+                rt::start_world_with(rt::sched.proc_count());
+              }};
+  s->runs_alone(w, g);
+  s->queued(0, s->plain(w, "a", *w.make<bool>(false)));
+  s->all_run(w, 1);
+}
+
 const protocol kStop{
     "stop",
-    {"sched/preempt.cc", "sched/robbed.cc", "sched/world.cc", "sched/idle.cc", "gmp/stop_gate.h"},
+    {"sched/preempt.cc", "sched/robbed.cc", "sched/blocking.cc", "sched/world.cc", "sched/idle.cc",
+     "gmp/stop_gate.h"},
     {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
-     "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed"},
+     "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed",
+     "away-while-stopping", "to-waiting-while-stopping"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
@@ -261,6 +311,13 @@ const protocol kStop{
          {.preemptions = 1, .old_loads = 0},
          stop_and_create_beside_robbed},
         {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
+        {"announces", {.preemptions = 2, .old_loads = 0}, stop_and_announce},
+        {"announces in its own stop",
+         {.preemptions = 1, .old_loads = 0},
+         [](world& w) { announce_in_own_stop(w, /*surely=*/false); }},
+        {"blocks in its own stop",
+         {.preemptions = 1, .old_loads = 0},
+         [](world& w) { announce_in_own_stop(w, /*surely=*/true); }},
     },
 };
 const enrol_protocol kEnrolledStop(kStop);
