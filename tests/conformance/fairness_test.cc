@@ -185,11 +185,15 @@ TEST_F(Fairness, TokenBesideHogs) {
     };
     pair(hogs, 1'000'000);
     pair(light, 1'000);
-    while (hogs + light < enough) weft::this_thread::sleep_for(1ms);  // sleep-ok: a look
+    // Slices are time, whatever a machine with other work to do lets them have of it: in the end, not after a few.
+    EXPECT_TRUE(weft::test::eventually([&] {
+      weft::this_thread::sleep_for(1ms);  // sleep-ok: a look
+      const std::uint64_t h = hogs, l = light;
+      return h + l >= enough && 20 * l > h && 20 * h > l;
+    })) << "one pair starves beside the other: "
+        << hogs << " and " << light;
     stop = true;
     ended.wait();
-    EXPECT_GT(20 * light, hogs) << "the light pair starves beside the hogs";
-    EXPECT_GT(20 * hogs, light) << "the hogs starve beside the light pair";
   });
 }
 
