@@ -190,7 +190,7 @@ void fire_cancels_itself(world& w) {
 const protocol kProtocol{
     "timer_set",
     {"timer/timer_set.h"},
-    {"fires-by-its-own-clock"},
+    {},
     {
         {"stop or fire", {.preemptions = 4}, stop_or_fire},
         {"two runners", {.preemptions = 3}, two_runners},
