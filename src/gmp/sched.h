@@ -36,7 +36,8 @@ inline constexpr std::uint32_t kLongestSlice = 64;  // switches; then the ring g
 struct sched_state {
   // -- read by everybody, written when the number of Ps changes (world stopped)
   alignas(64) p_table<P> ps;
-  std::int32_t cpus = 1;                // constant after boot
+  // Constant after boot, but locks ask for it which a plain thread may have met before.
+  atomic<std::int32_t> cpus{1};
   sigset_t initial_mask{};              // constant after boot: what Ms run user code with
   bool blocked_runtime_signal = false;  // … which the process began without
 
@@ -123,6 +124,9 @@ struct sched_state {
   // -- plain threads asleep inside weft (sched/foreign.cc)
   alignas(64) foreign_count foreign;
 
+  std::int32_t cpu_count() const {
+    return cpus.load(WEFT_ORDER(BT0, relaxed));  // order: relaxed, a number
+  }
   std::int32_t proc_count() const { return ps.count(); }
   P* p(std::int32_t i) const { return ps.at(i); }
 };

@@ -57,7 +57,7 @@ WEFT_RUNS_AT_START void boot() {
   sigdelset(&sched.initial_mask, runtime_signal());
   sched.started_at = nanotime();
   note_time(sched.started_at);
-  sched.cpus = affinity_cpus();
+  sched.cpus.store(affinity_cpus(), WEFT_ORDER(BT0, relaxed));  // order: relaxed, a number
   init_asymmetric_fence();
   using entry = p_table<P>::entry;
   static_assert(sizeof(entry) == sizeof(P*));  // fresh memory, all zero: null pointers

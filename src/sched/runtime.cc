@@ -24,7 +24,7 @@ void set_default_gomaxprocs() {
 
 int num_cpu() {
   rt::ensure_started();
-  return rt::sched.cpus;
+  return rt::sched.cpu_count();
 }
 
 int num_goroutine() {

@@ -28,7 +28,7 @@ constexpr std::int64_t kSpinTime = 20'000;           // ns
 constexpr std::uint8_t kFutile = 4, kTryAgain = 16;  // spins
 
 // As many busy Ps as processors: whoever spins takes time from somebody who works.
-bool processors_are_busy() { return sched.proc_count() - sched.idle.idle() > sched.cpus; }
+bool processors_are_busy() { return sched.proc_count() - sched.idle.idle() > sched.cpu_count(); }
 
 // About a microsecond.
 void pause_for_a_while() {

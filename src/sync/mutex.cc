@@ -32,7 +32,7 @@ WEFT_NO_TSAN bool successor_runs() {
 }  // namespace
 
 bool can_spin(int round) {
-  if (round >= kSpinRounds || sched.cpus <= 1) {
+  if (round >= kSpinRounds || sched.cpu_count() <= 1) {
     return false;
   }
   M* mp = enter_runtime();

@@ -115,7 +115,7 @@ void take_off(void (*reset)(void*), void* callback) noexcept {
 
 unsigned hardware_concurrency() noexcept {
   rt::ensure_started();
-  return static_cast<unsigned>(rt::sched.cpus);
+  return static_cast<unsigned>(rt::sched.cpu_count());
 }
 
 // Not instrumented: the id was written by the spawner's M, and does not change while a handle exists.
