@@ -231,10 +231,13 @@ std::atomic<bool> helper_works, helper_goes_on;
 TEST_P(Scavenger, IsNotShown) {
   helper_works = helper_goes_on = false;
   run([] {
-    ASSERT_TRUE(start_helper([](void*) {
-      helper_works = true;
-      while (!helper_goes_on) gosched();
-    }));
+    {
+      const inside here;  // as sysmon
+      ASSERT_TRUE(start_helper([](void*) {
+        helper_works = true;
+        while (!helper_goes_on) gosched();
+      }));
+    }
     EXPECT_TRUE(eventually([] { return helper_works.load(); }));
     EXPECT_FALSE(nobody_helps());
     const std::string report = runtime::stack(true);
