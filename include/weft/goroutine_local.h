@@ -73,8 +73,9 @@ class goroutine_local {
         how_(detail::local_initialiser::of<T>(std::forward<F>(initialiser))) {}
   /// Every goroutine's value starts as a copy of a T that is made of `value` now.
   template <class V>
-  requires(!std::is_same_v<std::decay_t<V>, goroutine_local> && !std::is_invocable_v<V> &&
-           std::is_copy_constructible_v<T> &&
+  requires(!std::is_same_v<std::decay_t<V>, goroutine_local> && !detail::makes_local<V, T> &&
+           (std::is_same_v<std::remove_cvref_t<V>, T> ||
+            !std::is_invocable_v<V>)&&std::is_copy_constructible_v<T> &&
            std::is_constructible_v<T, V>) explicit goroutine_local(V&& value)
       : goroutine_local([kept = T(std::forward<V>(value))]() -> const T& { return kept; }) {}
   goroutine_local(const goroutine_local&) = delete;

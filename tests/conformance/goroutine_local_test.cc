@@ -1,5 +1,6 @@
 // weft::goroutine_local: one value per goroutine, and per plain thread.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -238,7 +239,9 @@ TEST_P(GoroutineLocal, Initialisers) {
   static_assert(!std::is_constructible_v<local, const char*> &&
                 !std::is_copy_constructible_v<local>);
   static_assert(!std::is_convertible_v<int, local>);
-  // An initialiser that does not fit is no value.
+  // Unless values are callables themselves, an initialiser that does not fit is none.
+  using callback = std::function<int()>;
+  static_assert(std::is_constructible_v<weft::goroutine_local<callback>, callback>);
   constexpr auto of_nothing = [] {};
   static_assert(!std::is_constructible_v<weft::goroutine_local<bool>, decltype(of_nothing)>);
   static_assert(!std::is_constructible_v<weft::goroutine_local<pinned>, int>);
