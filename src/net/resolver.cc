@@ -11,6 +11,7 @@
 // cannot be bounded, and a request cannot be taken back).
 //
 // Go: net/lookup.go, net/hosts.go, net/cgo_unix.go
+#include <cctype>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -204,8 +205,12 @@ const char* lookup_parts(std::string_view address, const context& ctx, std::erro
   }
   std::uint16_t port = 0;
   const bool has_number = numeric_port(parts.port, &port);
-  if (parts.port.empty() ||
-      (!has_number && parts.port.find_first_not_of("0123456789") == parts.port.npos)) {
+  // The name of a service begins with a letter, or with digits before one: no sign, or space, which libc would take for
+  // the beginning of a number.
+  constexpr std::string_view digits = "0123456789";
+  const std::size_t other = parts.port.find_first_not_of(digits);
+  if (!has_number && (other == parts.port.npos ||
+                      std::isalpha(static_cast<unsigned char>(parts.port[other])) == 0)) {
     ec = std::make_error_code(std::errc::invalid_argument);
     return "invalid port";
   }

@@ -545,7 +545,7 @@ TEST_P(NetKinds, NamesOfPorts) {
       listened = true;
     }
     EXPECT_TRUE(listened);
-    for (const char* unknown : {":no-such-service", ":99999", ":", ":-1"}) {
+    for (const char* unknown : {":no-such-service", ":99999", ":", ":-1", ":+99999", ": 4711"}) {
       net::listen(unknown, ec);
       EXPECT_EQ(ec, std::errc::invalid_argument) << unknown;
       net::listen_udp(unknown, ec);
