@@ -37,7 +37,7 @@ bool must_stop(P* pp) {
     return false;
   }
   const scoped_lock held(sched.lock);  // exit() has said so before it asked
-  return !has_turn || process_is_exiting();
+  return !has_turn || process_is_exiting() || crashing();
 }
 
 G* overdue_news(M* mp) {

@@ -36,6 +36,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/debug_vars.h"
 #include "base/fatal.h"
@@ -83,12 +84,13 @@ void queue_frozen_locked(M* mp, G* gp, rank where) WEFT_REQUIRES(sched.lock) {
   ++sched.frozen_ms;
 }
 
-// It has a P again. True: but the world stops.
+// It has a P again. True: but the world stops, and it is not its turn all the same. keeps W3 (world.cc)
 bool stopped_again(M* mp, G* gp) {
   const scoped_lock held(sched.lock);
   mp->nextp = nullptr;  // under the lock: whoever finds none finds its note clear
   --sched.frozen_ms;
-  if (!sched.gate.closed()) {
+  const bool turn = std::exchange(mp->p->has_turn, false) && !process_is_exiting() && !crashing();
+  if (!sched.gate.closed() || turn) {
     mp->border.give_back();
     mp->frozen_outside = false;
     mp->returned = false;

@@ -10,8 +10,8 @@
 //
 // W1: every P stops exactly once per stop, by its stopper (own, idle) or by its M (running, or on the
 //     way to an M that was handed it). See gmp/stop_gate.h.
-// W3: a P that was handed out with work as the world started, timers that are due included, runs one goroutine before it
-//     stops again. A thread takes longer to wake than a world that is stopped again at once takes to start: beside
+// W3: a P that was handed out with work as the world started, timers that are due and frozen goroutines included, runs one
+//     goroutine before it stops again, save for one that waits for a thread to be created. A thread takes longer to wake than a world that is stopped again at once takes to start: beside
 //     somebody who does nothing else nobody would ever run.
 //
 // A goroutine that computes without ever coming to a scheduling point is frozen where it is (sched/preempt.cc).
@@ -240,10 +240,10 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
   for (std::int32_t i = sched.proc_count(); i-- > 0;) {
     P* pp = sched.p(i);
     set_attention(pp, 0);
+    pp->has_turn = false;
     if (self != nullptr && self->p == pp) {
       pp->status.store(p_status::running, WEFT_ORDER(PS0, relaxed));  // order: relaxed, locked
     } else if (!has_work(pp)) {
-      pp->has_turn = false;
       idle_p_put(pp);
     } else {
       pp->has_turn = !WEFT_MUTANT("start-gives-no-turn");
@@ -260,7 +260,9 @@ void thaw_all() {
   sched.lock.lock();
   while (sched.runq.has_frozen() && sched.idle_ps != nullptr) {
     M* mp = sched.runq.pop_frozen(nanotime())->m;
-    hand_p_unlock(mp, idle_p_get_of(mp));
+    P* pp = idle_p_get_of(mp);
+    pp->has_turn = !WEFT_MUTANT("thaw-gives-no-turn");
+    hand_p_unlock(mp, pp);
     sched.lock.lock();
   }
   sched.lock.unlock();

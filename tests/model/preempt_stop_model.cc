@@ -53,6 +53,36 @@ void stop_and_ask(world& w) {
   s->all_run(w, 1);
 }
 
+// The one that the stop has frozen goes on before the next one, which follows at once.
+void stop_again_at_once(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* went_on = w.make<bool>(false);
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    user_code([=] {
+      s->computes[0] = true;
+      compute(s->over);
+      *went_on = true;
+    });
+  }};
+  s->runs_only(w, h);
+  s->sysmon(w, [=] {
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask_once(0);
+  });
+  w.thread("S", [=] {
+    state::wait_for(s->computes[0]);
+    rt::stop_world();
+    const bool frozen = rt::sched.frozen_ms > 0;
+    s->over = s->has_stopped = true;
+    rt::start_world_with(1);
+    rt::stop_world();
+    check(!frozen || *went_on, "it was not its turn between two stops");
+    rt::start_world_with(1);
+  });
+  s->all_run(w, 1);
+}
+
 // One is frozen, and is about to be let go, when the world stops.
 void stop_and_thaw(world& w) {
   auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
@@ -299,9 +329,10 @@ const protocol kStop{
      "gmp/stop_gate.h"},
     {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
      "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed",
-     "away-while-stopping", "to-waiting-while-stopping"},
+     "away-while-stopping", "to-waiting-while-stopping", "thaw-gives-no-turn"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
+        {"again at once", {.preemptions = 2, .old_loads = 0}, stop_again_at_once},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
         {"robs", {.preemptions = 2, .old_loads = 1}, stop_and_rob},
         {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
