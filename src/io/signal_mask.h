@@ -2,7 +2,8 @@
 //
 // A program may block a signal in all of its threads, and want it nevertheless. Then somebody has to let it in, and that is
 // this thread: whatever else it masks, what is wanted it takes. Only what is wanted: who waits for other signals by
-// sigwait() or signalfd() gets them, and a handler of the program's never runs here.
+// sigwait() or signalfd() gets them, and no handler runs here but ours (unless the program sets one for a wanted signal
+// behind our back, by sigaction(2)).
 //
 //   set()                                          follow(), whenever the thread has been rung
 //   1. wanted := the signals                       a. makes a system call
