@@ -20,7 +20,7 @@
 // libc put it, just before. On aarch64 it is in a register, but there the first argument is lost, so that
 // nothing can be made again.
 //
-// RS1: if a signal of the user's waits as well, EINTR stays: its handler may count on it. Of two that come at
+// RS1: if a signal of the user's waits as well that somebody handles, EINTR stays: its handler may count on it. Of two that come at
 //      the same time ours may swallow the EINTR of the other; so may, without us, a signal that comes just before the call.
 // RS2: a call is completed here with the user's own signals let through, but not ours: handlers do not pile up.
 //
@@ -28,6 +28,7 @@
 #include "sched/restart.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -57,11 +58,28 @@ signal_bits masked_in(const ucontext_t& uc) {
   return mask;
 }
 
+// What nobody handles and the kernel forgets interrupts no call. But it waits for as long as a thread has it masked
+// that might have had it, as all are that sleep in the handler: SIGCHLD above all.
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0) {
+    return false;
+  }
+  const bool forgotten =
+      signal == SIGCHLD || signal == SIGCONT || signal == SIGURG || signal == SIGWINCH;
+  return now.sa_handler == SIG_IGN || (now.sa_handler == SIG_DFL && forgotten);
+}
+
 // keeps RS1
 bool users_signal_waits(int signal, signal_bits masked) {
   signal_bits pending = 0;
   syscall(SYS_rt_sigpending, &pending, sizeof pending);
-  return (pending & ~masked & ~bit(signal)) != 0;
+  for (pending &= ~masked & ~bit(signal); pending != 0; pending &= pending - 1) {
+    if (!is_ignored(std::countr_zero(pending) + 1)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // The user's signals are let through, ours is not. keeps RS2

@@ -237,5 +237,36 @@ TEST_F(Restart, UsersSignalsEndTheCall) {
   sigaction(SIGUSR1, &before, nullptr);
 }
 
+// … but not those that are ignored, though they wait, too, while the thread is in our handler: SIGCHLD of a program that ends.
+TEST_F(Restart, IgnoredSignalsDoNot) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan calls handlers later";
+  if (test::emulated()) GTEST_SKIP() << "the emulator's kernel ends calls for ignored signals, too";
+  std::atomic<long> tid{0};
+  std::atomic<bool> ended{false};
+  std::thread pest([&] {
+    while (tid == 0) sched_yield();
+    while (!ended) {
+      send(tid);
+      for (int i = 0; i < 100; ++i) syscall(SYS_tgkill, getpid(), tid.load(), SIGCHLD);
+      timespec pause{0, 200'000};
+      nanosleep(&pause,
+                nullptr);  // sleep-ok: it must come while the handler runs, so again and again
+    }
+  });
+  weft::run([&] {
+    runtime::lock_os_thread();
+    tid = syscall(SYS_gettid);
+    const timespec a_while{0, 1'000'000};
+    for (int i = 0; i < 300; ++i) {
+      ASSERT_EQ(failed(nanosleep(&a_while, nullptr)), 0);  // sleep-ok: the subject
+      ASSERT_EQ(failed(poll(nullptr, 0, 1)), 0);
+    }
+    ended = true;
+    runtime::unlock_os_thread();
+  });
+  ended = true;
+  pest.join();
+}
+
 }  // namespace
 }  // namespace weft::rt
