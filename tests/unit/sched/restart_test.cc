@@ -249,8 +249,7 @@ TEST_F(Restart, IgnoredSignalsDoNot) {
       send(tid);
       for (int i = 0; i < 100; ++i) syscall(SYS_tgkill, getpid(), tid.load(), SIGCHLD);
       timespec pause{0, 200'000};
-      nanosleep(&pause,
-                nullptr);  // sleep-ok: it must come while the handler runs, so again and again
+      nanosleep(&pause, nullptr);  // sleep-ok: it paces those that must meet the handler
     }
   });
   weft::run([&] {
