@@ -101,8 +101,14 @@ P* idle_p_get_of(const M* mp) {
 // [SP-7]
 P* idle_p_get_for_work() {
   P* pp = idle_p_get();
-  if (pp == nullptr && !WEFT_MUTANT("no-request-for-work")) {
-    sched.idle.request_spinner();
+  if (pp == nullptr) {
+    if (!WEFT_MUTANT("no-request-for-work")) {
+      sched.idle.request_spinner();
+    }
+    // Whoever has taken the last P may compute on, and did not wake it himself. keeps SY-a
+    if (!WEFT_MUTANT("work-without-sysmon")) {
+      wake_sysmon_locked();
+    }
   }
   return pp;
 }
@@ -160,6 +166,7 @@ void start_later_unlock(P* pp, bool spinning) WEFT_RELEASE(sched.lock) {
   }
   G* oldest = sched.runq.pop_frozen(nanotime());
   if (oldest != nullptr) {
+    wake_sysmon_locked();  // what pp was to run waits beside it
     request_spare_ms_locked(1);
     hand_p_unlock(oldest->m, pp);
     return;

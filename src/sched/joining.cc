@@ -59,10 +59,7 @@ void leave_m(M* mp) {
   if (mp->p != nullptr) {
     hand_off_p(release_p(mp, p_status::idle));
   }
-  if (mp->owes_watch) {
-    mp->owes_watch = false;
-    find_timer_watcher();
-  }
+  pay_watch(mp);
   mp->lent = mp->leaves_loop = false;
   set_current_m(nullptr);
   mp->handlers.abandon();

@@ -34,6 +34,9 @@ void stop_locked_m(M* mp) {
   if (mp->p != nullptr) {
     hand_off_p(release_p(mp, p_status::idle));
   }
+  if (!WEFT_MUTANT("locked-watch-owed")) {
+    pay_watch(mp);  // it does not watch in this sleep. keeps T3
+  }
   sched.lock.lock();
   ++sched.locked_m_idle;  // may have been taken off already by whoever was faster
   sleep_for_p_unlock(mp);

@@ -96,9 +96,6 @@ void queue_ready_globally(ready_list& list) {
   if (n > 0) {
     sched.idle.request_spinner();
     sched.dozer.poke_fenced();
-    if (!WEFT_MUTANT("news-without-sysmon")) {
-      wake_sysmon_locked();  // every P may be in use by one who computes
-    }
   }
 }
 

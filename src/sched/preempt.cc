@@ -184,9 +184,14 @@ void get_p_unlock(M* mp, bool outside) WEFT_RELEASE(sched.lock) {
   if (!sched.gate.closed()) {
     pp = idle_p_get();
     // That of an M to come: its thread may be waiting for what we hold. keeps PE4
-    if (pp == nullptr && (pp = unmanned_p_get()) != nullptr &&
-        !WEFT_MUTANT("unmanned-without-request")) {
-      sched.idle.request_spinner();  // for what was to run there. keeps I1
+    if (pp == nullptr && (pp = unmanned_p_get()) != nullptr) {
+      // For what was to run there. keeps I1, SY-a
+      if (!WEFT_MUTANT("unmanned-without-request")) {
+        sched.idle.request_spinner();
+      }
+      if (!WEFT_MUTANT("unmanned-without-sysmon")) {
+        wake_sysmon_locked();
+      }
     }
   }
   if (pp != nullptr) {

@@ -244,6 +244,13 @@ std::int64_t watch_timers(M* mp) WEFT_REQUIRES(sched.lock);
 bool stop_watching_timers(M* mp) WEFT_REQUIRES(sched.lock);
 // A P has become idle without its M, or the watcher has other work: somebody must watch.
 void find_timer_watcher();
+// mp goes on to other things: what it has put off, since it would mostly fall asleep, and watch by itself.
+inline void pay_watch(M* mp) {
+  if (mp->owes_watch) {
+    mp->owes_watch = false;
+    find_timer_watcher();
+  }
+}
 // A sleeper will wake so soon that it can take its share of a crowd without being woken for it. A hint:
 // who wakes nobody because of it asks watcher_will_look() afterwards.
 bool watcher_comes_soon(std::int64_t now);

@@ -63,9 +63,8 @@ G* next_goroutine(M* mp, bool* inherit_time) {
   if (mp->spinning) {
     reset_spinning(mp);
   }
-  if (mp->owes_watch && !WEFT_MUTANT("watch-owed")) {
-    mp->owes_watch = false;
-    find_timer_watcher();
+  if (!WEFT_MUTANT("watch-owed")) {
+    pay_watch(mp);
   }
   if (gp->frozen) {
     thaw(mp, gp);

@@ -189,7 +189,6 @@ bool help_crowd(M* mp) WEFT_REQUIRES(sched.lock) {
   }
   P* pp = idle_p_get_for_work();
   if (pp == nullptr) {
-    wake_sysmon_locked();  // all are in use, and it was not told of a crowd
     return false;
   }
   look_with(mp, pp);

@@ -225,10 +225,39 @@ void wakes_beside_hogs(world& w, int procs) {
   });
 }
 
+// … where a P was idle when it looked; but by the time that it comes for it, a plain thread has taken that for another one who
+// computes.
+void p_is_taken(world& w, bool next_here) {
+  auto* s = w.make<state>(w, 2, 3);
+  job* next = s->make_job(w, "next");
+  rt::sysmon_told = rt::sysmon_told_of_work = false;
+  s->holds(0, 0);
+  s->queued(0, endless(w, s, "waker", [=] {
+              next->prepare();
+              rt::M* mp = rt::current_m();
+              rt::queue_put(mp, mp->p, next, next_here);
+              next_here ? rt::wake_p_for_next(mp->p) : rt::wake_p(mp->p);
+            }));
+  s->serve(w, "M0", 0);
+  s->idles(1);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 2);
+  job* hog = endless(w, s, "hog", [] {});
+  w.thread("T", [=] {
+    hog->prepare();
+    rt::inject(hog);
+  });
+  w.finally([=] {
+    check(next->ran == 1 || rt::sysmon_told || rt::sysmon_told_of_work,
+          "it waits beside goroutines that compute, and sysmon was not told");
+  });
+}
+
 const protocol kProtocol{
     "netpoll",
-    {"sched/netpoll.cc", "sched/sched_api.h"},
-    {},
+    {"sched/netpoll.cc", "sched/sched_api.h", "sched/idle.cc"},
+    {"work-without-sysmon", "nobody-polls", "poked-one-polls", "poller-not-broken",
+     "hand-off-forgets-poll", "thread-forgets-poll", "next-waits-alone"},
     {
         {"parks", {.preemptions = 3, .old_loads = 2}, [](world& w) { parks(w, 1); }},
         {"parks, two Ps", {.preemptions = 2, .old_loads = 2}, [](world& w) { parks(w, 2); }},
@@ -249,6 +278,12 @@ const protocol kProtocol{
         {"wakes beside hogs, two Ps",
          {.preemptions = 2, .old_loads = 2},
          [](world& w) { wakes_beside_hogs(w, 2); }},
+        {"P is taken, next",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { p_is_taken(w, true); }},
+        {"P is taken, tail",
+         {.preemptions = 2, .old_loads = 1},
+         [](world& w) { p_is_taken(w, false); }},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);

@@ -194,6 +194,29 @@ void comes_too_late(world& w) {
   s->all_run(w, 2);
 }
 
+// … or computes from then on, as h does: sysmon is told that "a" waits.
+void comes_and_stays(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  auto* ran = w.make<bool>(false);
+  rt::sysmon_told = rt::sysmon_told_of_work = false;
+  job* other = s->plain(w, "a", *ran);
+  job* h = s->make_job(w, "h");
+  h->steps = {[=] { s->submit(0, other); }};
+  h->endless = true;
+  job* b = s->make_job(w, "b");
+  b->steps = {[=] { user_code([=] { calls([] { engine::get().point(); }); }); }};
+  b->endless = true;
+  s->runs(0, 0, h);
+  s->runs(1, 1, b);
+  s->serve(w, "M0", 0);
+  s->serve(w, "M1", 1);
+  s->spares(w, 2);
+  w.finally([=] {
+    check(*ran || rt::sysmon_told || rt::sysmon_told_of_work,
+          "it waits beside goroutines that compute, and sysmon was not told");
+  });
+}
+
 // … with its queue, in which "a" waits; and computes. The other P is let go meanwhile.
 void comes_back_to_a_queue(world& w) {
   auto* s = w.make<state>(w, 2, 4);
@@ -395,7 +418,8 @@ const protocol kPreempt{
     {"leaves-poked", "announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside",
      "request-dropped", "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing",
      "back-but-robbed", "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside",
-     "asked-too-late", "later-without-request", "unmanned-without-request", "BD2"},
+     "asked-too-late", "later-without-request", "unmanned-without-request",
+     "unmanned-without-sysmon", "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -420,6 +444,7 @@ const protocol kPreempt{
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
         {"asked before it blocks", {.preemptions = 2, .old_loads = 0}, asked_before_it_blocks},
         {"comes too late", {.preemptions = 2, .old_loads = 0}, comes_too_late},
+        {"comes and stays", {.preemptions = 2, .old_loads = 0}, comes_and_stays},
         {"comes back to a queue", {.preemptions = 2, .old_loads = 0}, comes_back_to_a_queue},
         {"expected to block", {.preemptions = 2, .old_loads = 1}, expected_to_block},
         {"announces",

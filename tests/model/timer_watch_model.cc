@@ -110,6 +110,40 @@ WEFT_NO_THREAD_SAFETY_ANALYSIS void stands_in(world& w, std::int64_t when, bool 
   s->rest_busy(w, when);
 }
 
+// Who sleeps is locked to its thread. The M is on g0 when the timer is started, but neither looks for work nor watches; its P
+// goes to one who computes.
+void locked_one_sleeps(world& w) {
+  auto* s = w.make<state>(w, 1, 3);
+  alarm* a = s->make_alarm(w, kSoon);
+  auto* node = w.make<rt::waiter>();
+  job* j = s->make_job(w, "locked");
+  j->steps = {[=] {
+                s->m(0)->locked_g = j;
+                j->locked_m = s->m(0);
+                node->gp = j;
+                a->armed.set(1);
+                park(
+                    node,
+                    [](rt::waiter*, void* timer) {
+                      rt::arm_timer(rt::current_m(), *static_cast<alarm*>(timer));
+                      return true;
+                    },
+                    a);
+              },
+              [] {}};
+  job* hog = s->make_job(w, "hog");
+  hog->steps = {[] {}};
+  hog->endless = true;
+  s->holds(0, 0);
+  s->queued(0, j);
+  s->queued(0, hog);
+  s->serve(w, "M0", 0);
+  s->idles(1);
+  s->sleeper(w, "M1", 1);
+  s->spares(w, 1);
+  s->rest_busy(w, kSoon);
+}
+
 // What it sleeps for has been stopped when it wakes, as in stopped_meanwhile().
 WEFT_NO_THREAD_SAFETY_ANALYSIS void stand_in_is_stopped(world& w) {
   auto* s = w.make<state>(w, 1, 3);
@@ -464,17 +498,19 @@ void world_shrinks(world& w) {
 
 const protocol kProtocol{
     "timer_watch",
-    {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc", "sched/schedule.cc"},
-    {"TW1", "watch-owed", "watch-unannounced", "poke-forgotten", "poke-cleared-early",
-     "watcher-leaves", "hand-off-forgets-timers", "restart-forgets-timers", "no-watcher-no-wake",
-     "stand-in-tells-nobody", "watcher-tells-nobody", "later-stand-in-stays", "relies-on-nobody",
-     "watcher-sees-no-work", "watcher-leaves-crowd"},
+    {"sched/timer_watch.cc", "sched/idle.cc", "sched/world.cc", "sched/schedule.cc",
+     "sched/locked.cc"},
+    {"TW1", "watch-owed", "locked-watch-owed", "watch-unannounced", "poke-forgotten",
+     "poke-cleared-early", "watcher-leaves", "hand-off-forgets-timers", "restart-forgets-timers",
+     "no-watcher-no-wake", "stand-in-tells-nobody", "watcher-tells-nobody", "later-stand-in-stays",
+     "relies-on-nobody", "watcher-sees-no-work", "watcher-leaves-crowd"},
     {
         {"stands in", {.preemptions = 3}, [](world& w) { stands_in(w, kSoon, false); }},
         {"stands in for a later one",
          {.preemptions = 3},
          [](world& w) { stands_in(w, kSoon, true); }},
         {"stands in, due", {.preemptions = 3}, [](world& w) { stands_in(w, kPast, false); }},
+        {"locked one sleeps", {.preemptions = 2}, locked_one_sleeps},
         {"stand-in, stopped meanwhile", {.preemptions = 3, .timeouts = 2}, stand_in_is_stopped},
         {"stand-in is needed", {.preemptions = 2, .old_loads = 1}, stand_in_is_needed},
         {"watcher without a P",
