@@ -107,7 +107,7 @@ io_result io_fd::read_held(std::size_t n, F&& call) {
   io_result result;
   while (n != 0) {
     const readiness r =
-        drained_ ? wait_ready(*pd_, direction::read) : prepare(*pd_, direction::read);
+        drain_.before_read(*pd_, [this] { return wait_ready(*pd_, direction::read); });
     if (r != readiness::ready) [[unlikely]] {
       result.error = error_of(r);
       break;
@@ -116,12 +116,19 @@ io_result io_fd::read_held(std::size_t n, F&& call) {
     if (got >= 0) {
       result.n = static_cast<std::size_t>(got);
       // order: DR0 relaxed, as above
-      drained_ =
-          trusts_.load(WEFT_ORDER(DR0, relaxed)) && got > 0 && result.n < n && !pd_->hung_up();
+      if (trusts_.load(WEFT_ORDER(DR0, relaxed)) && got > 0 && result.n < n) {
+        drain_.less_than_room(*pd_);
+      } else {
+        drain_.unknown();
+      }
       break;
     }
-    drained_ = got == -EAGAIN;
-    if (got != -EAGAIN && got != -EINTR) {
+    if (got == -EAGAIN) {
+      drain_.nothing_there();
+      continue;
+    }
+    drain_.unknown();
+    if (got != -EINTR) {
       result.error = static_cast<int>(-got);
       break;
     }

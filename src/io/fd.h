@@ -216,8 +216,8 @@ class io_fd final : public shared_fd {
   const fd_kind kind_;
   const bool owned_;
   atomic<bool> trusts_;
-  bool drained_ = false;  // the reader's: the last read has emptied it
-  int close_error_ = 0;   // what close(2) has said, for the first closer
+  drain_mark drain_;     // the reader's
+  int close_error_ = 0;  // what close(2) has said, for the first closer
 };
 
 template <class First, class Failed>
@@ -242,6 +242,9 @@ template <class F, class Wait>
 std::int64_t io_fd::attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g) {
   if (const int error = begin(d, g); error != 0) {
     return -error;
+  }
+  if (d == direction::read) {
+    drain_.read_in_another_way();
   }
   std::int64_t n = 0;
   for (;;) {

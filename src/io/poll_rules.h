@@ -12,6 +12,8 @@
 // PR-c: a timer is pending only for a deadline that is to come, and none for a record that is closed: a timer keeps the
 //       process from being dead.
 // PR-d: a close ends the waits of both directions.
+// PR-e: a reader waits before it reads only if the last read, in whatever way and whoever's, has found that there is nothing:
+//       an attempt takes away the news, and if it left something there is no other. Otherwise it would sleep beside it.
 //
 // Desc: a poll_core, with, under `lock`, deadline[2] (times, kNever: none). Timers, static, called with the lock held:
 // stop(pd, d), start(pd, d, when), now(pd).
@@ -87,6 +89,34 @@ readiness await_news(Desc& pd, direction d, const limit_mark* own, Park&& park) 
     }
   }
 }
+
+// What the last read has found. Whoever has the direction's turn looks at it, and changes it. keeps PR-e
+class drain_mark {
+ public:
+  // Before a read; wait(): until there is news.
+  template <class Desc, class Wait>
+  readiness before_read(Desc& pd, Wait&& wait) const {
+    return drained_ ? wait() : prepare(pd, direction::read);
+  }
+  // It has found nothing;
+  void nothing_there() { drained_ = true; }
+  // … or less than it had room for, which is all: unless there was the end, too, whose news comes once (PD-d);
+  template <class Desc>
+  void less_than_room(const Desc& pd) {
+    drained_ = !pd.hung_up() || WEFT_MUTANT("drained-though-it-has-ended");
+  }
+  // … or it says nothing about what is left;
+  void unknown() { drained_ = false; }
+  // … or it is of those who begin with an attempt, and do not say how it ends.
+  void read_in_another_way() {
+    if (!WEFT_MUTANT("drained-though-others-read")) {
+      drained_ = false;
+    }
+  }
+
+ private:
+  bool drained_ = false;
+};
 
 // A timer has fired, at `now`. Returns whom to wake. A record that is closed has no deadline. keeps PR-b
 template <class Desc>

@@ -463,6 +463,33 @@ TEST_P(NetKinds, ANumberIsUsedAgain) {
   });
 }
 
+// Bytes and descriptors of one stream, in turn: what a read left undone says nothing to the next one.
+TEST_P(NetKinds, ReadsInTwoWays) {
+  run([&] {
+    const raw_pair p;
+    net::unix_conn a = net::unix_conn::adopt(p.ends[0]);
+    net::unix_conn b = net::unix_conn::adopt(p.ends[1]);
+    std::error_code ec;
+    char c = 0;
+    b.set_read_deadline(clock::now() + 20ms);
+    b.read_some({&c, 1}, ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    b.set_read_deadline(clock::time_point::max());
+    weft::thread receives([&] {
+      std::size_t count = 0;
+      char first = 0;
+      EXPECT_EQ(b.recv_fds({&first, 1}, std::span<int>(), count), 1u);
+      EXPECT_EQ(first, 'a');
+    });
+    EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+    a.write_all("ab");
+    receives.join();
+    b.set_read_deadline(clock::now() + 10s * weft::test::slowness());
+    EXPECT_EQ(b.read_some({&c, 1}, ec), 1u) << ec.message();
+    EXPECT_EQ(c, 'b');
+  });
+}
+
 TEST_P(NetKinds, PassesDescriptors) {
   run([&] {
     int fds[2];

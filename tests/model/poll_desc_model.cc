@@ -3,6 +3,7 @@
 //
 // The socket is the kernel's: its state changes under a lock of its own, and news follows the change. The
 // reader goes on when there is something to read, and never otherwise sleeps for good.
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "base/lock.h"
@@ -32,11 +33,11 @@ struct socket {
     ended = ended || end;
     lock.unlock();
   }
-  // Into a large buffer: what there is; 0 at the end, -1 not now.
-  int read() {
+  // Into a large buffer, or into a small one: what there is; 0 at the end, -1 not now.
+  int read(int room = 100) {
     lock.lock();
-    const int n = bytes > 0 ? bytes : ended ? 0 : -1;
-    bytes = 0;
+    const int n = bytes > 0 ? std::min(bytes, room) : ended ? 0 : -1;
+    bytes -= std::max(n, 0);
     lock.unlock();
     return n;
   }
@@ -76,7 +77,7 @@ struct state {
   node nodes[6];  // one for each time that somebody parks
   rt::limit_mark own;
   int parks = 0;
-  bool drained = false;
+  rt::drain_mark drain;
   int got = 0;
   bool faulted = false, at_end = false;
   rt::readiness why[2] = {rt::readiness::ready, rt::readiness::ready};  // … by direction
@@ -141,13 +142,32 @@ struct state {
   void read_some() {
     rt::readiness& r = why[0];
     for (;;) {
-      r = drained ? wait(kRead) : rt::prepare(core, kRead);
+      r = drain.before_read(core, [this] { return wait(kRead); });
       if (r != rt::readiness::ready) break;
       const int n = s.read();
-      drained = n < 0 || (n > 0 && !core.hung_up());
+      if (n < 0) {
+        drain.nothing_there();
+        continue;
+      }
+      if (n > 0) {
+        drain.less_than_room(core);
+      } else {
+        drain.unknown();
+      }
+      got += n;
+      at_end = n == 0;
+      return;
+    }
+    faulted = true;
+  }
+  // As io_fd::attempt(): not more than one byte.
+  void read_one() {
+    drain.read_in_another_way();
+    rt::readiness& r = why[0];
+    for (r = rt::prepare(core, kRead); r == rt::readiness::ready; r = wait(kRead)) {
+      const int n = s.read(1);
       if (n >= 0) {
         got += n;
-        at_end = n == 0;
         return;
       }
     }
@@ -366,6 +386,23 @@ void deadline_moved(world& w) {
   });
 }
 
+// A read that has found nothing times out; then somebody reads in another way, and leaves something.
+void read_in_two_ways(world& w) {
+  auto* s = w.make<state>();
+  w.thread("reader", [=] {
+    s->read_some();
+    s->set_deadline(rt::kNever);
+    if (s->got < 2) s->read_one();
+    if (s->got < 2) s->read_some();
+  });
+  w.thread("limit, poller", [=] {
+    s->set_deadline(0);
+    s->s.arrive(2, false);
+    s->news(false);
+  });
+  w.finally([=] { check(s->got == 2, "it has not read what there was"); });
+}
+
 // The reader moves it away itself, while its timer fires: what fires late changes nothing.
 void moved_when_it_comes(world& w, std::int64_t to) {
   auto* s = w.make<state>();
@@ -455,6 +492,7 @@ const protocol kProtocol{
         {"own limit", {.preemptions = 4}, own_limit},
         {"own limit and news", {.preemptions = 2}, own_limit_and_news},
         {"deadline moved", {.preemptions = 3}, deadline_moved},
+        {"read in two ways", {.preemptions = 3}, read_in_two_ways},
         {"moved away when it comes",
          {.preemptions = 3},
          [](world& w) { moved_when_it_comes(w, rt::kNever); }},
