@@ -182,11 +182,11 @@ bool file_fd::by_ring(direction d, iovec* parts, int count, std::int64_t offset,
 std::int64_t file_fd::once(direction d, iovec* parts, std::size_t n_parts, std::int64_t offset,
                            const wait_limit& limit) {
   const int count = static_cast<int>(n_parts < kMostParts ? n_parts : kMostParts);
-  if (polled_ != nullptr && offset == kOwnPosition) {
-    return by_poller(d, *parts, limit);
-  }
   if (const int error = error_of_limit(limit); error != 0) [[unlikely]] {
     return -error;
+  }
+  if (polled_ != nullptr && offset == kOwnPosition) {
+    return by_poller(d, *parts, limit);
   }
   if (!waits_[index(d)]) {
     atomic<bool>& knows = knows_[index(d)];

@@ -239,6 +239,18 @@ TEST_P(FileShared, NamedPipes) {
     EXPECT_EQ(std::string_view(buffer, 5), "hello");
     r.seek(0, ec);
     EXPECT_EQ(ec, std::errc::invalid_seek);
+    // Limits come before what could be done at once, as for other files.
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    cancel();
+    EXPECT_EQ(w.write_all("lost", ctx, ec), 0u);
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+    w.write_all("!");
+    EXPECT_EQ(r.read_some(buffer, ctx, ec), 0u);
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+    EXPECT_EQ(r.read_some(buffer, weft::clock::now() - 1ms, ec), 0u);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_EQ(r.read_some(buffer), 1u);
+    EXPECT_EQ(buffer[0], '!');
     weft::chan<std::error_code> ended(1);
     weft::go([&] {
       std::error_code e;
