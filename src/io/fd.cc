@@ -13,6 +13,8 @@
 #include "io/fd.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <weft/panic.h>
 
@@ -30,6 +32,12 @@ constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 std::size_t at_most(std::size_t n) { return n < kMostAtOnce ? n : kMostAtOnce; }
 
 }  // namespace
+
+bool is_end_of_pipeline(int fd) noexcept {
+  struct stat st {};
+  return (fd == STDOUT_FILENO || fd == STDERR_FILENO) &&
+         (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode));
+}
 
 void fd_gate::acquire() {
   sleeper n;
@@ -206,7 +214,7 @@ std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n)
   std::int64_t done = 0;
   if (kind_ != fd_kind::pipe) [[likely]] {
     done = calls::send(s, from, at_most(n));
-  } else if (fd_ <= 2) {
+  } else if (raises_) {
     done = calls::write(s, from, at_most(n));
   } else {
     done = calls::write_quietly(s, from, at_most(n));
@@ -218,7 +226,7 @@ std::int64_t io_fd::write_once(calls::source s, iovec* parts, std::size_t count)
   count = count < kMostParts ? count : kMostParts;
   if (kind_ == fd_kind::pipe) {
     const std::int64_t done =
-        fd_ <= 2 ? calls::writev(s, parts, count) : calls::writev_quietly(s, parts, count);
+        raises_ ? calls::writev(s, parts, count) : calls::writev_quietly(s, parts, count);
     return done == 0 ? -EIO : done;  // as above
   }
   msghdr m{};

@@ -49,6 +49,10 @@ enum class fd_kind : std::uint8_t {
   pipe,     // written without MSG_NOSIGNAL
 };
 
+// Standard output or standard error, if it is not a socket: when nobody reads it any more a write may send SIGPIPE, as for
+// any member of a pipeline. Of everything else a broken pipe is an error. Go: epipecheck
+bool is_end_of_pipeline(int fd) noexcept;
+
 class shared_fd;
 
 // Somebody who comes back to the descriptor after an operation, if that has failed: its reference is kept here for as long.
@@ -151,6 +155,7 @@ class io_fd final : public shared_fd {
         pd_(pd),
         kind_(kind),
         owned_(owned),
+        raises_(kind == fd_kind::pipe && is_end_of_pipeline(fd)),
         trusts_(kind == fd_kind::stream) {}
   // Requires: nobody uses it any more. Closes it if that has not happened yet.
   ~io_fd() override { close(); }
@@ -190,6 +195,8 @@ class io_fd final : public shared_fd {
   int with_fd(F&& f, fd_guest* g = nullptr);
 
   int raw() const noexcept { return fd_; }
+  // A write to it may send SIGPIPE.
+  bool raises() const noexcept { return raises_; }
   // Somebody else may use the descriptor from now on: what we know of it may not be true.
   void distrust() noexcept;
 
@@ -215,6 +222,7 @@ class io_fd final : public shared_fd {
   poll_desc* pd_;
   const fd_kind kind_;
   const bool owned_;
+  const bool raises_;
   atomic<bool> trusts_;
   drain_mark drain_;     // the reader's
   int close_error_ = 0;  // what close(2) has said, for the first closer

@@ -144,8 +144,8 @@ std::int64_t file_fd::by_poller(direction d, const iovec& part, const wait_limit
     if (d == direction::read) {
       return calls::read(s, part.iov_base, part.iov_len);
     }
-    return fd_ <= 2 ? calls::write(s, part.iov_base, part.iov_len)
-                    : calls::write_quietly(s, part.iov_base, part.iov_len);
+    return polled_->raises() ? calls::write(s, part.iov_base, part.iov_len)
+                             : calls::write_quietly(s, part.iov_base, part.iov_len);
   });
   return n == -own_error(errc::closed) ? -own_error(errc::closed_file) : n;
 }

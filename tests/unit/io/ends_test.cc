@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <span>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <weft/chan.h>
@@ -21,10 +22,13 @@ namespace {
 
 using weft::rt::os::test_hooks;
 
-// The writing end of a pipe that nobody reads, as that descriptor.
-int broken_pipe_as(int number) {
+// The writing end of a pipe that nobody reads, or of a socket, as that descriptor.
+int broken_pipe_as(int number, bool socket = false) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  if ((socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)
+              : ::pipe2(ends, O_CLOEXEC)) != 0) {
+    std::abort();
+  }
   ::close(ends[0]);
   const int fd = number < 0 ? ends[1] : ::dup2(ends[1], number);
   if (fd != ends[1]) ::close(ends[1]);
@@ -76,6 +80,20 @@ WEFT_CHILD(writes_elsewhere) {
   return weft::run([] { return writes(weft::io::pipe_writer::adopt(broken_pipe_as(-1))); });
 }
 
+WEFT_CHILD(writes_to_input) {
+  return weft::run([] { return writes(weft::io::pipe_writer::adopt(broken_pipe_as(0))); });
+}
+WEFT_CHILD(writes_file_to_input) {
+  return weft::run([] { return writes(weft::io::file::adopt(broken_pipe_as(0))); });
+}
+// What inetd gives a program for its output.
+WEFT_CHILD(writes_to_a_socket) {
+  return weft::run([] { return writes(weft::io::pipe_writer::adopt(broken_pipe_as(1, true))); });
+}
+WEFT_CHILD(writes_file_to_a_socket) {
+  return weft::run([] { return writes(weft::io::file::adopt(broken_pipe_as(2, true))); });
+}
+
 // Their threads go on after main().
 WEFT_CHILD(leaves_helpers) {
   test_hooks.resolver_delay_ms.set(3);
@@ -102,7 +120,10 @@ TEST_P(Ends, ByAPipeThatNobodyReads) {
        {"writes_to_output", "writes_to_error", "writes_parts_to_output", "writes_file_to_output"}) {
     EXPECT_EQ(run(child).status, 128 + SIGPIPE) << child;
   }
-  EXPECT_EQ(run("writes_elsewhere").status, 5);
+  for (const char* child : {"writes_elsewhere", "writes_to_input", "writes_file_to_input",
+                            "writes_to_a_socket", "writes_file_to_a_socket"}) {
+    EXPECT_EQ(run(child).status, 5) << child;
+  }
 }
 
 TEST_P(Ends, WhileHelpersAreAtWork) { expect("leaves_helpers", 7, ""); }
