@@ -2,6 +2,7 @@
 //
 //     CXXFLAGS=-O1 ./weft run examples/beast_server/main.cpp 127.0.0.1:8080
 //     curl -d hello http://127.0.0.1:8080/echo
+#include <algorithm>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <weft/net.h>
 #include <weft/run.h>
 #include <weft/signal.h>
+#include <weft/thread.h>
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
@@ -28,6 +30,7 @@ using response = http::response<http::string_body>;
 
 constexpr std::size_t kMostBody = 1 << 20;
 constexpr auto kPatience = std::chrono::seconds(30);
+constexpr std::chrono::milliseconds kFirstPause{5}, kLongestPause{1000};
 
 response answer(const request& r) {
   response a{http::status::ok, r.version()};
@@ -73,6 +76,24 @@ void serve(stream s) {
   s.next_layer().shutdown_write(ignored);
 }
 
+// Until the listener is closed. What else accept() says is of one connection, or of the net for a while.
+void accept_all(weft::net::tcp_listener& listener) {
+  std::chrono::milliseconds pause{0};
+  for (;;) {
+    std::error_code ec;
+    weft::net::tcp_conn c = listener.accept(ec);
+    if (ec == weft::errc::closed) return;
+    if (ec) {
+      std::fprintf(stderr, "accept: %s\n", ec.message().c_str());
+      pause = std::clamp(2 * pause, kFirstPause, kLongestPause);
+      weft::this_thread::sleep_for(pause);
+      continue;
+    }
+    pause = std::chrono::milliseconds(0);
+    weft::go([c = std::move(c)]() mutable { serve(stream(std::move(c))); });
+  }
+}
+
 int run_server(const char* address) {
   weft::chan<int> quit(1);
   weft::signal::notify(quit, {SIGINT, SIGTERM});
@@ -80,14 +101,7 @@ int run_server(const char* address) {
   std::printf("serving on %s\n", listener.local_endpoint().to_string().c_str());
   std::fflush(stdout);
   weft::wait_group acceptor;
-  acceptor.go([&listener] {
-    std::error_code ec;
-    for (;;) {
-      weft::net::tcp_conn c = listener.accept(ec);
-      if (ec) return;
-      weft::go([c = std::move(c)]() mutable { serve(stream(std::move(c))); });
-    }
-  });
+  acceptor.go([&listener] { accept_all(listener); });
   quit.recv();
   listener.close();
   acceptor.wait();

@@ -4,6 +4,7 @@
 //
 // SIGTERM and SIGINT end it in peace: no new connections, requests that have arrived are answered, answers that are
 // on their way are finished; what takes longer than the grace period is cut off. A second signal ends it at once.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include <weft/run.h>
 #include <weft/semaphore.h>
 #include <weft/signal.h>
+#include <weft/thread.h>
 #include <weft/time.h>
 #include <weft/wait_group.h>
 
@@ -28,6 +30,8 @@ namespace {
 
 using std::chrono::milliseconds;
 namespace net = weft::net;
+
+constexpr milliseconds kFirstPause{5}, kLongestPause{1000};  // between attempts to accept
 
 struct arguments {
   std::string address = "127.0.0.1:8080";
@@ -122,16 +126,23 @@ class server {
   }
 
  private:
-  // Until the listener is closed. Who finds no place waits in the kernel's queue.
+  // Until the listener is closed. Who finds no place waits in the kernel's queue. What else accept() says is of one
+  // connection, or of the net for a while: the next one may be good.
   void accept_all() {
+    milliseconds pause{0};
     for (;;) {
       free_.acquire();
       std::error_code ec;
       net::tcp_conn c = listener_.accept(ec);
       if (ec) {
-        if (ec != weft::errc::closed) std::fprintf(stderr, "accept: %s\n", ec.message().c_str());
-        return;
+        free_.release();
+        if (ec == weft::errc::closed) return;
+        std::fprintf(stderr, "accept: %s\n", ec.message().c_str());
+        pause = std::clamp(2 * pause, kFirstPause, kLongestPause);
+        weft::this_thread::sleep_for(pause);
+        continue;
       }
+      pause = milliseconds(0);
       running_.go([this, c = std::move(c)]() mutable { serve(c); });
     }
   }

@@ -5,6 +5,8 @@
 //     tls connect ADDRESS CERTIFICATE sends its standard input to a server that shows that certificate
 //
 // Build it with CMake, or: LDFLAGS='-lssl -lcrypto' ./weft run examples/tls/main.cpp
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +18,8 @@
 #include <weft/net.h>
 #include <weft/run.h>
 #include <weft/signal.h>
+#include <weft/thread.h>
+#include <weft/time.h>
 #include <weft/wait_group.h>
 
 #include "certificate.h"
@@ -24,6 +28,9 @@
 namespace {
 
 namespace net = weft::net;
+
+constexpr std::chrono::milliseconds kFirstPause{5},
+    kLongestPause{1000};  // between attempts to accept
 
 void echo(net::tcp_conn c, SSL_CTX* context) {
   try {
@@ -36,12 +43,20 @@ void echo(net::tcp_conn c, SSL_CTX* context) {
   }
 }
 
-// Until the listener is closed.
+// Until the listener is closed. What else accept() says is of one connection, or of the net for a while.
 void accept_all(net::tcp_listener& l, SSL_CTX* context, weft::wait_group& clients) {
-  std::error_code ec;
+  std::chrono::milliseconds pause{0};
   for (;;) {
+    std::error_code ec;
     net::tcp_conn c = l.accept(ec);
-    if (ec) return;
+    if (ec == weft::errc::closed) return;
+    if (ec) {
+      std::fprintf(stderr, "accept: %s\n", ec.message().c_str());
+      pause = std::clamp(2 * pause, kFirstPause, kLongestPause);
+      weft::this_thread::sleep_for(pause);
+      continue;
+    }
+    pause = std::chrono::milliseconds(0);
     clients.go([c = std::move(c), context]() mutable { echo(std::move(c), context); });
   }
 }

@@ -20,6 +20,7 @@
 namespace {
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;  // NOLINT
 using boost::system::error_code;
 using weft::test::connected;
 using weft::test::http_client;
@@ -111,6 +112,16 @@ TEST_P(BoostStream, Errors) {
 WEFT_OVER_PROCS(BoostStream);
 
 class BeastServer : public weft::test::runtime_test {};
+
+// What is wrong with one connection is not with the next.
+TEST_F(BeastServer, GoesOnAfterABadAccept) {
+  weft::run([] {
+    program server(BEAST_SERVER, {"127.0.0.1:0"}, weft::test::kOneBadAccept);
+    http_client c(server.dial());
+    c.conn.set_deadline(weft::clock::now() + 10s * weft::test::slowness());
+    EXPECT_EQ(c.get("/").body, "hello\n");
+  });
+}
 
 TEST_F(BeastServer, Serves) {
   weft::run([] {

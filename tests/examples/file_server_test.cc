@@ -94,6 +94,16 @@ TEST_F(FileServer, Answers) {
   });
 }
 
+// What is wrong with one connection is not with the next.
+TEST_F(FileServer, GoesOnAfterABadAccept) {
+  run([&] {
+    program server(FILE_SERVER, arguments({"--connections", "1"}), weft::test::kOneBadAccept);
+    http_client c(server.dial());
+    c.conn.set_deadline(weft::clock::now() + 10s * weft::test::slowness());
+    EXPECT_EQ(c.get("/").status, 200);
+  });
+}
+
 TEST_F(FileServer, Parts) {
   run([&] {
     program server(FILE_SERVER, arguments());

@@ -56,6 +56,15 @@ TEST_F(Tls, BothEnds) {
   });
 }
 
+// What is wrong with one connection is not with the next.
+TEST_F(Tls, GoesOnAfterABadAccept) {
+  run([] {
+    const auto r = command(TLS).env("WEFT_TEST_FORCE", weft::test::kOneBadAccept).output();
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    EXPECT_EQ(r.out.substr(0, r.out.find('\n')), "20 of 20 clients had their bytes back");
+  });
+}
+
 TEST_F(Tls, ServerAndTheOpensslTool) {
   run([&] {
     if (!weft::test::is_installed("openssl")) GTEST_SKIP() << "the openssl tool is not installed";

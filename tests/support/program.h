@@ -17,7 +17,9 @@ namespace weft::test {
 // Prints "... on ADDRESS" as its first line. Its standard input ends when this process does.
 class program {
  public:
-  program(const char* path, const std::vector<std::string>& arguments) {
+  // `faults`: what goes wrong in it (WEFT_TEST_FORCE).
+  program(const char* path, const std::vector<std::string>& arguments,
+          const std::string& faults = "") {
     std::vector<std::string> words = arguments;
     std::string first = path;
     if (const char* emulator = std::getenv("WEFT_TEST_EMULATOR")) {
@@ -25,6 +27,7 @@ class program {
       first = emulator;
     }
     process::command what(first, words);
+    if (!faults.empty()) what.env("WEFT_TEST_FORCE", faults);
     child_ = what.in(process::stream_choice::pipe()).out(process::stream_choice::pipe()).start();
     for (char c = 0; child_.out.read_some({&c, 1}) == 1 && c != '\n';) said_ += c;
     const std::size_t on = said_.rfind(" on ");
@@ -70,6 +73,9 @@ class program {
   std::string said_, address_, rest_;
   bool ended_ = false;
 };
+
+// The first accept() fails with EPROTO (src/io/calls.h).
+inline constexpr const char* kOneBadAccept = "io_faults=4096000001,io_faults_left=1";
 
 // A directory of its own, gone at the end.
 class temporary_directory {
