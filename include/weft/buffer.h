@@ -23,6 +23,7 @@ enum class errc {
   no_such_host,    ///< "no such host"
   append_only,     ///< "invalid use of write_at on file opened with O_APPEND"
   mismatch,        ///< "mismatched local address type" and the like: an address of another family
+  server_misbehaving,  ///< "server misbehaving": who knows the names has failed, for good
 };
 
 WEFT_EXPORT const std::error_category& io_category() noexcept;

@@ -23,6 +23,7 @@ class io_errors final : public std::error_category {
       case errc::no_such_host: return "no such host";
       case errc::append_only: return "invalid use of write_at on file opened with O_APPEND";
       case errc::mismatch: return "mismatched address type";
+      case errc::server_misbehaving: return "server misbehaving";
     }
     return "unknown I/O error";
   }

@@ -29,7 +29,26 @@
 #include "io/own_thread.h"
 #include "net/address.h"
 #include "net/hosts.h"
+#include "net/lookup_error.h"
 #include "os/test_hooks.h"
+
+namespace weft::net {
+
+std::error_code lookup_error(int code) noexcept {
+  switch (code) {
+    case EAI_NONAME:
+    case EAI_NODATA:
+    case EAI_ADDRFAMILY: return errc::no_such_host;
+    case EAI_AGAIN: return std::make_error_code(std::errc::resource_unavailable_try_again);
+    case EAI_MEMORY: return std::make_error_code(std::errc::not_enough_memory);
+    case EAI_SYSTEM: return {errno, std::system_category()};
+    case EAI_SERVICE: return std::make_error_code(std::errc::invalid_argument);
+    default:
+      return errc::server_misbehaving;  // EAI_FAIL; we ask for nothing that could have the others
+  }
+}
+
+}  // namespace weft::net
 
 namespace weft::net::resolver {
 
@@ -66,16 +85,6 @@ crew& the_crew() {
   return c;
 }
 
-std::error_code error_of(int code) {
-  switch (code) {
-    case EAI_AGAIN: return std::make_error_code(std::errc::resource_unavailable_try_again);
-    case EAI_MEMORY: return std::make_error_code(std::errc::not_enough_memory);
-    case EAI_SYSTEM: return {errno, std::system_category()};
-    case EAI_SERVICE: return std::make_error_code(std::errc::invalid_argument);
-    default: return errc::no_such_host;
-  }
-}
-
 // By a test, which may hold it.
 bool is_delayed() {
   const auto& hook = rt::os::test_hooks.resolver_delay_ms;
@@ -106,7 +115,7 @@ void ask_system(request& r) {
   const int code =
       getaddrinfo(r.host.empty() ? nullptr : r.host.c_str(), r.service.c_str(), &hints, &list);
   if (code != 0) {
-    r.error = error_of(code);
+    r.error = lookup_error(code);
     return;
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, freeaddrinfo);

@@ -1,5 +1,7 @@
 // Whoever leaves the queue for the resolver's threads is out of it: nobody is asked for him, and nobody waits behind him.
+#include <cerrno>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include <weft/net.h>
 #include <weft/wait_group.h>
 
+#include "net/lookup_error.h"
 #include "os/test_hooks.h"
 #include "support/fixture.h"
 #include "support/waiting.h"
@@ -55,6 +58,20 @@ void look_up(int count, const weft::context& ctx, weft::wait_group& all) {
 
 auto all_wait(int lookups) {
   return [=] { return weft::test::parked_goroutines() >= static_cast<std::uint64_t>(lookups); };
+}
+
+// Nobody is told that there is no such host unless that is known.
+TEST(LookupError, SaysWhatIsKnown) {
+  for (const int code : {EAI_NONAME, EAI_NODATA, EAI_ADDRFAMILY}) {
+    EXPECT_EQ(net::lookup_error(code), weft::errc::no_such_host) << code;
+  }
+  EXPECT_EQ(net::lookup_error(EAI_FAIL), weft::errc::server_misbehaving);
+  EXPECT_EQ(net::lookup_error(EAI_FAIL).message(), "server misbehaving");
+  EXPECT_EQ(net::lookup_error(EAI_AGAIN), std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(net::lookup_error(EAI_MEMORY), std::errc::not_enough_memory);
+  EXPECT_EQ(net::lookup_error(EAI_SERVICE), std::errc::invalid_argument);
+  errno = EMFILE;
+  EXPECT_EQ(net::lookup_error(EAI_SYSTEM), std::errc::too_many_files_open);
 }
 
 TEST_P(Resolver, IsNotAskedForThoseWhoHaveLeft) {
