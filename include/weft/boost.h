@@ -8,6 +8,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
+#include <cerrno>
 #include <cstddef>
 #include <string>
 #include <system_error>
@@ -29,26 +30,38 @@ inline const boost::system::error_category& boost_io_category() noexcept {
   return the_one;
 }
 
-/// An error of weft as one of Boost: a deadline is asio::error::timed_out, a connection that was closed here
-/// asio::error::operation_aborted, what the system said stays what it is.
+/// An error of weft as one of Boost: a deadline, or a context's, is asio::error::timed_out, a context that was cancelled or a
+/// connection that was closed here asio::error::operation_aborted, what the system said stays what it is. An error of another
+/// library's that does not say which of the system's it is like is boost::system::errc::io_error.
 inline boost::system::error_code to_boost(const std::error_code& ec) noexcept {
   if (!ec) {
     return {};
   }
+  if (ec == std::errc::timed_out) {
+    return boost::asio::error::timed_out;
+  }
+  if (ec == std::errc::operation_canceled) {
+    return boost::asio::error::operation_aborted;
+  }
   if (ec.category() == io_category()) {
     switch (static_cast<errc>(ec.value())) {
-      case errc::timed_out: return boost::asio::error::timed_out;
       case errc::closed:
       case errc::closed_file: return boost::asio::error::operation_aborted;
       case errc::unexpected_eof: return boost::asio::error::eof;
       case errc::no_such_host: return boost::asio::error::host_not_found;
+      case errc::server_misbehaving: return boost::asio::error::no_recovery;
       default: return {ec.value(), boost_io_category()};
     }
   }
   if (ec.category() == std::generic_category()) {
     return {ec.value(), boost::system::generic_category()};
   }
-  return {ec.value(), boost::system::system_category()};
+  if (ec.category() == std::system_category()) {
+    return {ec.value(), boost::system::system_category()};
+  }
+  const std::error_condition like = ec.default_error_condition();
+  return {like.category() == std::generic_category() ? like.value() : EIO,
+          boost::system::generic_category()};
 }
 
 /// A stream for Asio's read(), write(), read_until() and for Beast. Owns the connection, or refers to one:

@@ -3,12 +3,14 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
+#include <future>
 #include <gtest/gtest.h>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include <weft/boost.h>
+#include <weft/context.h>
 #include <weft/thread.h>
 #include <weft/time.h>
 
@@ -80,6 +82,19 @@ TEST_P(BoostStream, AlgorithmsOfAsio) {
   });
 }
 
+// What another library may say.
+const std::error_category& strange() {
+  class category final : public std::error_category {
+    const char* name() const noexcept override { return "strange"; }
+    std::string message(int) const override { return "strange"; }
+    std::error_condition default_error_condition(int) const noexcept override {
+      return std::errc::file_too_large;
+    }
+  };
+  static const category the_one;
+  return the_one;
+}
+
 TEST_P(BoostStream, Errors) {
   run([] {
     auto [a, b] = connected();
@@ -105,6 +120,17 @@ TEST_P(BoostStream, Errors) {
               make_error_code(weft::errc::mismatch).message());
     EXPECT_EQ(weft::to_boost(std::make_error_code(std::errc::invalid_argument)),
               boost::system::errc::invalid_argument);
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    cancel();
+    EXPECT_EQ(weft::to_boost(ctx.err()), asio::error::operation_aborted);
+    auto [late, stop] = weft::with_timeout(weft::context(), 0s);
+    EXPECT_EQ(weft::to_boost(late.err()), asio::error::timed_out);
+    stop();
+    EXPECT_EQ(weft::to_boost(weft::errc::server_misbehaving), asio::error::no_recovery);
+    // Of a category that Boost does not know, and that tells what it means, or does not.
+    EXPECT_EQ(weft::to_boost(std::make_error_code(std::future_errc::no_state)),
+              boost::system::errc::io_error);
+    EXPECT_EQ(weft::to_boost(std::error_code(1, strange())), boost::system::errc::file_too_large);
     EXPECT_FALSE(weft::to_boost({}));
   });
 }
