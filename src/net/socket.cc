@@ -152,11 +152,19 @@ int wanted_backlog(int given) {
 
 socket_object* wrap(int fd, rt::fd_kind kind, const char* network, const endpoint& peer,
                     std::error_code& ec) {
+  socket_object* o = wrap_or_leave(fd, kind, network, peer, ec);
+  if (o == nullptr) {
+    ::close(fd);
+  }
+  return o;
+}
+
+socket_object* wrap_or_leave(int fd, rt::fd_kind kind, const char* network, const endpoint& peer,
+                             std::error_code& ec) {
   int error = 0;
   auto* o =
       detail::make_object<socket_object>(fd, /*set_nonblocking=*/false, &error, kind, network);
   if (o == nullptr) {
-    ::close(fd);
     ec = rt::to_error_code(error);
     return nullptr;
   }

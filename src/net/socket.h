@@ -52,6 +52,9 @@ int open_socket(int family, int type, std::error_code& ec);
 // Takes fd over; closes it if that fails. peer may be empty.
 socket_object* wrap(int fd, rt::fd_kind kind, const char* network, const endpoint& peer,
                     std::error_code& ec);
+// … or leaves it to the caller.
+socket_object* wrap_or_leave(int fd, rt::fd_kind kind, const char* network, const endpoint& peer,
+                             std::error_code& ec);
 // A descriptor of the user's, who keeps it if that fails.
 socket_object* adopt(int fd, int type, const char* network, std::error_code& ec);
 

@@ -49,14 +49,22 @@ socket_object* listen_path(std::string_view path, int type, const char* network,
   if (ec) {
     return nullptr;
   }
-  if (::bind(fd, at.data(), static_cast<socklen_t>(at.size())) != 0 ||
-      (type == SOCK_STREAM && ::listen(fd, wanted_backlog(0)) != 0)) {
+  const bool has_path = path.front() != '@';
+  const bool bound = ::bind(fd, at.data(), static_cast<socklen_t>(at.size())) == 0;
+  socket_object* o = nullptr;
+  if (!bound || (type == SOCK_STREAM && ::listen(fd, wanted_backlog(0)) != 0)) {
     ec = {rt::calls::last_errno(), std::system_category()};
+  } else {
+    o = wrap_or_leave(fd, rt::fd_kind::packets, network, {}, ec);
+  }
+  if (o == nullptr) {
+    if (bound && has_path) {
+      ::unlink(to_unlink.c_str());  // what bind() has made; first, as in before_close()
+    }
     ::close(fd);
     return nullptr;
   }
-  socket_object* o = wrap(fd, rt::fd_kind::packets, network, {}, ec);
-  if (o != nullptr && path.front() != '@') {
+  if (has_path) {
     o->unlink_path = std::move(to_unlink);
   }
   return o;

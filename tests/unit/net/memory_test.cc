@@ -111,13 +111,14 @@ TEST_P(NoMemory, Sockets) {
     at_every_allocation("dial udp", 1, kNothing, [&](int) { net::dial_udp("127.0.0.1:9"); });
     const std::string path = "/tmp/weft_no_memory_" + std::to_string(::getpid());
     ::unlink(path.c_str());
-    at_every_allocation("listen unix", 2, kNothing, [&](int) {
-      struct gone {
-        const std::string& path;
-        ~gone() { ::unlink(path.c_str()); }
-      } const g{path};
-      net::listen_unix(path);
-    });
+    const auto nothing_left = [&] {
+      EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the path is left";
+      return 0;
+    };
+    at_every_allocation("listen unix", 2, nothing_left, [&](int) { net::listen_unix(path); });
+    at_every_allocation("unix datagrams", 2, nothing_left,
+                        [&](int) { net::listen_unix_datagram(path); });
+    nothing_left();
     net::unix_listener u = net::listen_unix(path);
     at_every_allocation("dial unix", 1, kNothing, [&](int) { net::dial_unix(path); });
   });
