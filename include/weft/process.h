@@ -69,8 +69,10 @@ class WEFT_EXPORT child {
   /// the context's.
   result wait(const context& ctx);
   result wait(const context& ctx, std::error_code& ec);
-  /// Sends a signal, SIGKILL by default. Nothing happens if it has ended. May be called while another goroutine is in wait().
-  void kill(int signal = 9) noexcept;
+  /// Sends a signal, SIGKILL by default. Nothing happens if it has ended, and that is no error; no such signal, or a program
+  /// that may not be sent any, is. May be called while another goroutine is in wait().
+  void kill(int signal = 9);
+  void kill(int signal, std::error_code& ec) noexcept;
 
   io::pipe_writer in;   ///< if its standard input is a pipe
   io::pipe_reader out;  ///< … output
@@ -106,7 +108,8 @@ class WEFT_EXPORT command {
 
   child start() const;
   child start(std::error_code& ec) const;
-  /// Until it has ended; with a context as child::wait().
+  /// Until it has ended; with a context as child::wait(), but one that is cancelled already starts nothing. An input that is a
+  /// pipe ends at once, here and in output(): to say something, start() it.
   result run() const;
   result run(std::error_code& ec) const;
   result run(const context& ctx) const;

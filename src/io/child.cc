@@ -103,14 +103,25 @@ constinit std::mutex numbers_are_kept::lock_;
 
 }  // namespace
 
-void child::kill(int signal) noexcept {
+void child::kill(int signal, std::error_code& ec) noexcept {
+  long sent = 0;
   if (pidfd_ >= 0) {
-    syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
+    sent = syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
   } else if (pid_ > 0) {
     const numbers_are_kept kept;
     if (!waited_) {
-      ::kill(pid_, signal);  // not reaped yet: the number is still its own
+      sent = ::kill(pid_, signal);  // not reaped yet: the number is still its own
     }
+  }
+  const int error = sent == 0 ? 0 : rt::calls::last_errno();
+  ec = error == 0 || error == ESRCH ? std::error_code()
+                                    : std::error_code(error, std::system_category());
+}
+void child::kill(int signal) {
+  std::error_code ec;
+  kill(signal, ec);
+  if (ec) {
+    throw std::system_error(ec, "kill process " + std::to_string(pid_));
   }
 }
 
@@ -157,7 +168,8 @@ result child::wait(const context& ctx, std::error_code& ec) {
   };
   const bool killed = !ended_by(ctx);
   if (killed) {
-    kill();
+    std::error_code ignored;  // of one that we may not kill: its end is awaited all the same
+    kill(SIGKILL, ignored);
     ended_by(context());
   }
   if (ec) {
@@ -181,7 +193,7 @@ result child::wait(const context& ctx) {
   std::error_code ec;
   const result r = wait(ctx, ec);
   if (ec) {
-    throw std::system_error(ec, "wait");
+    throw std::system_error(ec, pid_ > 0 ? "wait process " + std::to_string(pid_) : "wait");
   }
   return r;
 }

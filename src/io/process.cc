@@ -248,8 +248,23 @@ child command::start() const {
   return c;
 }
 
+namespace {
+
+// For who has nothing to say to the program: if its input is a pipe it reads the end. Not started for nobody. ec: why.
+child start_and_say_nothing(const command& what, const context& ctx, std::error_code& ec) {
+  ec = ctx.err();
+  child c;
+  if (!ec) {
+    c = what.start(ec);
+    c.in = {};
+  }
+  return c;
+}
+
+}  // namespace
+
 result command::run(const context& ctx, std::error_code& ec) const {
-  child c = start(ec);
+  child c = start_and_say_nothing(*this, ctx, ec);
   return ec ? result{-1, 0} : c.wait(ctx, ec);
 }
 result command::run(std::error_code& ec) const { return run(context(), ec); }
@@ -331,7 +346,7 @@ class capture {
 captured command::output(const context& ctx, std::error_code& ec) const {
   command both = *this;
   both.out(stream_choice::pipe()).err(stream_choice::pipe());
-  child c = both.start(ec);
+  child c = start_and_say_nothing(both, ctx, ec);
   captured all;
   if (ec) {
     all.exit_code = -1;

@@ -171,6 +171,69 @@ TEST_P(Process, IsKilled) {
   });
 }
 
+// Of a signal that does not exist, or of a program that is no more.
+TEST_P(Process, KillingMayFail) {
+  both_ways([] {
+    auto c = command("sleep", {"1000"}).start();
+    std::error_code ec;
+    c.kill(1000, ec);
+    EXPECT_EQ(ec, std::errc::invalid_argument);
+    try {
+      c.kill(1000);
+      ADD_FAILURE() << "there is such a signal";
+    } catch (const std::system_error& e) {
+      EXPECT_EQ(e.code(), std::errc::invalid_argument);
+      EXPECT_EQ(e.what(), "kill process " + std::to_string(c.pid()) + ": Invalid argument");
+    }
+    c.kill(SIGTERM, ec);
+    EXPECT_FALSE(ec);
+    EXPECT_EQ(c.wait().signal, SIGTERM);
+    c.kill(SIGTERM, ec);
+    EXPECT_FALSE(ec) << ec.message();
+    c.kill();
+    try {
+      c.wait();
+      ADD_FAILURE() << "it has ended twice";
+    } catch (const std::system_error& e) {
+      EXPECT_EQ(e.what(), "wait process " + std::to_string(c.pid()) + ": No child processes");
+    }
+  });
+}
+
+// … and has done nothing.
+TEST_P(Process, IsNotStartedForAContextThatIsCancelled) {
+  both_ways([] {
+    const weft::test::folder dir;
+    const command leaves_a_trace("sh", {"-c", ": > \"$0\"", dir / "trace"});
+    auto [ctx, cancel] = weft::with_cancel(weft::context());
+    cancel();
+    std::error_code ec;
+    EXPECT_EQ(leaves_a_trace.run(ctx, ec).exit_code, -1);
+    EXPECT_EQ(ec, ctx.err());
+    EXPECT_EQ(leaves_a_trace.output(ctx, ec).exit_code, -1);
+    EXPECT_EQ(ec, ctx.err());
+    EXPECT_THROW(leaves_a_trace.run(ctx), std::system_error);
+    EXPECT_THROW(command("no-such-program-anywhere").run(ctx), std::system_error);
+    command("no-such-program-anywhere").run(ctx, ec);
+    EXPECT_EQ(ec, ctx.err()) << "it was looked for";
+    EXPECT_FALSE(std::filesystem::exists(dir / "trace"));
+  });
+}
+
+// Nobody has anything to say to it: it reads the end.
+TEST_P(Process, ReadsTheEndOfAPipeThatNobodyHas) {
+  both_ways([] {
+    const command cat = command("cat").in(stream_choice::pipe());
+    auto [ctx, cancel] = weft::with_timeout(weft::context(), 10s * weft::test::slowness());
+    std::error_code ec;
+    EXPECT_TRUE(cat.run(ctx, ec).ok());
+    EXPECT_FALSE(ec) << ec.message();
+    EXPECT_TRUE(cat.output(ctx, ec).ok());
+    EXPECT_FALSE(ec) << ec.message();
+    cancel();
+  });
+}
+
 // What it has said until then is not lost, though a program that it has started goes on, and holds its pipes open.
 TEST_P(Process, IsKilledAndLeavesOthersBehind) {
   both_ways([] {

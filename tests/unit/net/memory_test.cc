@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <weft/context.h>
@@ -124,6 +126,31 @@ TEST_P(NoMemory, Sockets) {
   });
 }
 
+// A context, and an input of a program, which says by it that it runs: then the context is cancelled. Otherwise it reads it,
+// to its end.
+struct cancelled_when_it_runs {
+  cancelled_when_it_runs() {
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    auto [c, cancel] = weft::with_cancel(weft::context());
+    ctx = c;
+    cancels = std::thread([fd = ends[1], cancel = cancel] {
+      char said = 0;
+      if (::read(fd, &said, 1) == 1) cancel();
+    });
+  }
+  ~cancelled_when_it_runs() {
+    ::close(ends[0]);
+    cancels.join();
+    ::close(ends[1]);
+  }
+  cancelled_when_it_runs(const cancelled_when_it_runs&) = delete;
+  cancelled_when_it_runs& operator=(const cancelled_when_it_runs&) = delete;
+
+  int ends[2] = {-1, -1};
+  weft::context ctx;
+  std::thread cancels;
+};
+
 TEST_P(NoMemory, PipesAndPrograms) {
   run([&] {
     at_every_allocation("pipe", 2, kNothing, [](int) { weft::io::pipe(); });
@@ -140,16 +167,14 @@ TEST_P(NoMemory, PipesAndPrograms) {
     });
     // Whoever reads one of its streams gives up if nobody can be had for the other, though the program goes on. It says
     // nothing: a reader without memory for that could not tell the caller.
-    int until[2];  // it reads this, to its end, or is killed
-    ASSERT_EQ(::pipe2(until, O_CLOEXEC), 0);
-    auto [ctx, cancel] = weft::with_cancel(weft::context());
-    cancel();
-    at_every_allocation("output of a program", 5, kNothing, [&, &ctx = ctx](int) {
+    const auto prepare = [] { return std::make_unique<cancelled_when_it_runs>(); };
+    at_every_allocation("output of a program", 5, prepare, [](const auto& p) {
       std::error_code ec;
-      weft::process::command("cat").in(stream_choice::fd(until[0])).output(ctx, ec);
+      weft::process::command("sh", {"-c", "echo >&0; exec cat"})
+          .in(stream_choice::fd(p->ends[0]))
+          .output(p->ctx, ec);
       if (ec != std::errc::operation_canceled) throw std::system_error(ec);
     });
-    for (const int fd : until) ::close(fd);
   });
 }
 
