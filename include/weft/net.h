@@ -34,7 +34,7 @@ class WEFT_EXPORT endpoint {
   /// A Unix socket; a path that begins with '@' is in the abstract namespace.
   static endpoint unix_path(std::string_view path);
   static endpoint unix_path(std::string_view path, std::error_code& ec);
-  /// From the system's form. Empty if it is of another family, or too long.
+  /// From the system's form. Empty if it is of another family, too short, or too long.
   static endpoint from(const sockaddr* address, std::size_t size) noexcept;
 
   bool is_v4() const noexcept;

@@ -195,9 +195,28 @@ endpoint endpoint::unix_path(std::string_view path) {
   return e;
 }
 
+namespace {
+
+// What an address of that family has at least.
+std::size_t least_size(const sockaddr* address, std::size_t size) noexcept {
+  constexpr std::size_t kNever = -1;
+  sa_family_t family = AF_UNSPEC;
+  if (size >= sizeof family) {
+    std::memcpy(&family, address, sizeof family);
+  }
+  switch (family) {
+    case AF_INET: return sizeof(sockaddr_in);
+    case AF_INET6: return sizeof(sockaddr_in6);
+    case AF_UNIX: return sizeof family;  // one without a name
+    default: return kNever;
+  }
+}
+
+}  // namespace
+
 endpoint endpoint::from(const sockaddr* address, std::size_t size) noexcept {
   endpoint e;
-  if (address != nullptr && size >= sizeof(sa_family_t) && size <= kRoom) {
+  if (address != nullptr && size <= kRoom && size >= least_size(address, size)) {
     std::memcpy(e.bytes_, address, size);
     e.size_ = static_cast<std::uint8_t>(size);
   }

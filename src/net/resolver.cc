@@ -120,7 +120,9 @@ void ask_system(request& r) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, freeaddrinfo);
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
-    r.found.push_back(endpoint::from(a->ai_addr, a->ai_addrlen));
+    if (const endpoint e = endpoint::from(a->ai_addr, a->ai_addrlen)) {
+      r.found.push_back(e);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string>
@@ -47,6 +48,29 @@ TEST(Endpoint, TextBothWays) {
   EXPECT_EQ(endpoint::unix_path("/tmp/x").address(), "/tmp/x");
   EXPECT_EQ(endpoint::unix_path("@hidden").address(), "@hidden");
   EXPECT_TRUE(endpoint::unix_path("/tmp/x").is_unix());
+}
+
+TEST(Endpoint, OfTheFamiliesThatThereAre) {
+  const auto from = [](auto address, std::size_t size = 0) {
+    return endpoint::from(reinterpret_cast<const sockaddr*>(&address),
+                          size == 0 ? sizeof address : size);
+  };
+  sockaddr_nl other{};
+  other.nl_family = AF_NETLINK;
+  EXPECT_FALSE(from(other));
+  sockaddr_in v4{};
+  EXPECT_FALSE(from(v4));  // AF_UNSPEC
+  v4.sin_family = AF_INET;
+  EXPECT_TRUE(from(v4).is_v4());
+  EXPECT_FALSE(from(v4, sizeof v4 - 1));
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  EXPECT_TRUE(from(v6).is_v6());
+  EXPECT_FALSE(from(v6, sizeof v4));
+  const sa_family_t unnamed = AF_UNIX;
+  EXPECT_TRUE(from(unnamed).is_unix());
+  EXPECT_FALSE(from(unnamed, 1));
+  EXPECT_FALSE(endpoint::from(nullptr, sizeof v4));
 }
 
 TEST(Endpoint, SaysWhatIsWrong) {
