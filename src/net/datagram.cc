@@ -1,9 +1,12 @@
 // Messages: UDP and Unix datagrams.
+#include <memory>
 #include <sys/socket.h>
+#include <vector>
 
 #include <weft/context.h>
 
 #include "net/address.h"
+#include "net/dial.h"
 #include "net/socket.h"
 
 namespace weft::net {
@@ -138,13 +141,23 @@ udp_conn udp_conn::adopt(int fd) {
   return c;
 }
 
+std::unique_ptr<socket_object> dial_any_udp(const std::vector<endpoint>& addresses,
+                                            const context& ctx, std::error_code& ec) {
+  std::error_code first;
+  for (const endpoint& to : addresses) {
+    std::unique_ptr<socket_object> s(connect_to(to, SOCK_DGRAM, "udp", ctx, ec));
+    if (s != nullptr || ec == ctx.err()) {
+      return s;
+    }
+    first = first ? first : ec;
+  }
+  ec = first;
+  return nullptr;
+}
+
 udp_conn dial_udp(std::string_view address, const context& ctx, std::error_code& ec) {
   const std::vector<endpoint> found = resolver::lookup(address, ctx, ec);
-  socket_object* o = nullptr;
-  for (std::size_t i = 0; i < found.size() && o == nullptr; ++i) {
-    o = connect_to(found[i], SOCK_DGRAM, "udp", ctx, ec);
-  }
-  return net_access::make<udp_conn>(o);
+  return net_access::make<udp_conn>(ec ? nullptr : dial_any_udp(found, ctx, ec).release());
 }
 udp_conn dial_udp(std::string_view address, std::error_code& ec) {
   return dial_udp(address, context(), ec);

@@ -1,4 +1,4 @@
-// Connecting to one of several addresses, for who has them already: dial.cc, and tests, since no name of loopback has several
+// Connecting to one of several addresses, for who has them already: dial.cc, datagram.cc, and tests, since no name of loopback has several
 // of one family.
 #pragma once
 
@@ -20,5 +20,9 @@ clock::duration share_of(clock::duration left, std::size_t n);
 // Null: ec says why.
 std::unique_ptr<socket_object> dial_any(const std::vector<endpoint>& addresses, const context& ctx,
                                         std::error_code& ec);
+
+// The same of UDP, where an address is refused at once if at all. The first error counts, or the context's.
+std::unique_ptr<socket_object> dial_any_udp(const std::vector<endpoint>& addresses,
+                                            const context& ctx, std::error_code& ec);
 
 }  // namespace weft::net
