@@ -47,7 +47,7 @@ struct pipe_access {
     std::error_code ec;
     End end = adopt<End>(fd, ec);
     if (ec) {
-      detail::io_throw(nullptr, "adopt", ec);
+      throw std::system_error(ec, "adopt fd " + std::to_string(fd));
     }
     return end;
   }
@@ -121,7 +121,7 @@ poll_fd::poll_fd(int fd) {
   std::error_code ec;
   static_cast<io_handle&>(*this) = poll_fd(fd, ec);
   if (ec) {
-    detail::io_throw(nullptr, "poll_fd", ec);
+    throw std::system_error(ec, "poll fd " + std::to_string(fd));
   }
 }
 

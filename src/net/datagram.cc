@@ -137,7 +137,7 @@ udp_conn udp_conn::adopt(int fd, std::error_code& ec) {
 udp_conn udp_conn::adopt(int fd) {
   std::error_code ec;
   udp_conn c = adopt(fd, ec);
-  check_adopted("adopt udp socket", ec);
+  check_adopted("adopt udp socket", fd, ec);
   return c;
 }
 

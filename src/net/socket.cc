@@ -109,9 +109,9 @@ void fail(const char* operation, const char* network, std::string_view address, 
   throw std::system_error(ec, text);
 }
 
-void check_adopted(const char* operation, std::error_code ec) {
+void check_adopted(const char* operation, int fd, std::error_code ec) {
   if (ec) {
-    detail::io_throw(nullptr, operation, ec);
+    throw std::system_error(ec, std::string(operation) + " fd " + std::to_string(fd));
   }
 }
 

@@ -85,8 +85,8 @@ void net_call(const detail::io_object* o, const char* operation, F&& f) {
   });
 }
 
-// Throws "adopt …".
-void check_adopted(const char* operation, std::error_code ec);
+// Throws "adopt … fd 5: …".
+void check_adopted(const char* operation, int fd, std::error_code ec);
 
 // Throws "dial tcp ADDRESS: …".
 [[noreturn]] void fail(const char* operation, const char* network, std::string_view address,

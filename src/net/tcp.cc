@@ -131,7 +131,7 @@ tcp_conn tcp_conn::adopt(int fd, std::error_code& ec) {
 tcp_conn tcp_conn::adopt(int fd) {
   std::error_code ec;
   tcp_conn c = adopt(fd, ec);
-  check_adopted("adopt tcp socket", ec);
+  check_adopted("adopt tcp socket", fd, ec);
   return c;
 }
 
@@ -189,7 +189,7 @@ tcp_listener tcp_listener::adopt(int fd, std::error_code& ec) {
 tcp_listener tcp_listener::adopt(int fd) {
   std::error_code ec;
   tcp_listener l = adopt(fd, ec);
-  check_adopted("adopt tcp listener", ec);
+  check_adopted("adopt tcp listener", fd, ec);
   return l;
 }
 

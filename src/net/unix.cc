@@ -80,7 +80,7 @@ unix_conn unix_conn::adopt(int fd, std::error_code& ec) {
 unix_conn unix_conn::adopt(int fd) {
   std::error_code ec;
   unix_conn c = adopt(fd, ec);
-  check_adopted("adopt unix socket", ec);
+  check_adopted("adopt unix socket", fd, ec);
   return c;
 }
 
@@ -173,7 +173,7 @@ unix_listener unix_listener::adopt(int fd, std::error_code& ec) {
 unix_listener unix_listener::adopt(int fd) {
   std::error_code ec;
   unix_listener l = adopt(fd, ec);
-  check_adopted("adopt unix listener", ec);
+  check_adopted("adopt unix listener", fd, ec);
   return l;
 }
 
@@ -212,7 +212,7 @@ unix_datagram unix_datagram::adopt(int fd, std::error_code& ec) {
 unix_datagram unix_datagram::adopt(int fd) {
   std::error_code ec;
   unix_datagram c = adopt(fd, ec);
-  check_adopted("adopt unix datagram socket", ec);
+  check_adopted("adopt unix datagram socket", fd, ec);
   return c;
 }
 

@@ -1000,6 +1000,23 @@ TEST_P(Net, ErrorsNameTheOperationAndTheAddresses) {
   });
 }
 
+TEST_P(Net, ErrorsOfAdoptionNameTheDescriptor) {
+  run([] {
+    const std::string bad = " fd -1: Bad file descriptor";
+    EXPECT_EQ(message_of([] { net::tcp_conn::adopt(-1); }), "adopt tcp socket" + bad);
+    EXPECT_EQ(message_of([] { net::tcp_listener::adopt(-1); }), "adopt tcp listener" + bad);
+    EXPECT_EQ(message_of([] { net::udp_conn::adopt(-1); }), "adopt udp socket" + bad);
+    EXPECT_EQ(message_of([] { net::unix_conn::adopt(-1); }), "adopt unix socket" + bad);
+    EXPECT_EQ(message_of([] { net::unix_listener::adopt(-1); }), "adopt unix listener" + bad);
+    EXPECT_EQ(message_of([] { net::unix_datagram::adopt(-1); }),
+              "adopt unix datagram socket" + bad);
+    EXPECT_EQ(message_of([] { weft::io::pipe_reader::adopt(-1); }), "adopt" + bad);
+    EXPECT_EQ(message_of([] { weft::io::pipe_writer::adopt(-1); }), "adopt" + bad);
+    EXPECT_EQ(message_of([] { weft::io::file::adopt(-1); }), "adopt" + bad);
+    EXPECT_EQ(message_of([] { weft::io::poll_fd(-1); }), "poll" + bad);
+  });
+}
+
 // [FD-7]: an error, no signal
 TEST_P(Net, WritingToNobodyIsAnError) {
   run([&] {
