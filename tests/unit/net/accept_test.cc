@@ -188,6 +188,22 @@ TEST_P(NetFaults, WithoutDescriptorsAcceptWaitsAndGoesOn) {
   });
 }
 
+// At once, after 5 ms, after 10 more, after 20 more: not as often as it can.
+TEST_P(NetFaults, WithoutDescriptorsAcceptPauses) {
+  const auto expect_pauses = [](auto listener) {
+    std::error_code ec;
+    test_hooks.accept_emfile_count.set(1000);
+    listener.set_deadline(weft::clock::now() + 60ms);
+    listener.accept(ec);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    EXPECT_GE(test_hooks.accept_emfile_count.get(), 990);
+  };
+  run([&] {
+    expect_pauses(net::listen("127.0.0.1:0"));
+    expect_pauses(net::listen_unix("@weft_pauses_" + std::to_string(::getpid())));
+  });
+}
+
 // Whoever sends to a full queue of somebody else, with whom it is not connected, tries now and then. The kernel's news,
 // which comes with every try, would make it try all the time.
 TEST_P(NetFaults, AFullQueueIsNotBesieged) {
