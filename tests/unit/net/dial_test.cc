@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/chan.h>
@@ -97,6 +98,26 @@ TEST_F(NetDialOnce, AnAddressThatHangsHasItsShare) {
     EXPECT_EQ(c.remote_endpoint(), l.local_endpoint());
     EXPECT_EQ(weft::test::open_descriptors(), before + (c ? 1 : 0));
     cancel();
+  });
+}
+
+// A refusal that comes late: the first SYN found no room, the second, after a second, nobody who listens.
+TEST_F(NetDialOnce, IsRefusedWhileItWaits) {
+  weft::run([&] {
+    full_listener full;
+    const int before = weft::test::open_descriptors();
+    weft::thread dials([&] {
+      try {
+        net::dial(full.address);
+        ADD_FAILURE() << "it is connected";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(e.what(), "dial tcp " + full.address + ": Connection refused");
+      }
+    });
+    EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+    ::close(std::exchange(full.fd, -1));
+    dials.join();
+    EXPECT_EQ(weft::test::open_descriptors(), before - 1);
   });
 }
 
