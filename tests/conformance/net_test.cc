@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <numeric>
+#include <span>
 #include <string>
 #include <sys/socket.h>
 #include <thread>
@@ -1027,6 +1028,26 @@ TEST_P(Net, WritingToNobodyIsAnError) {
     while (!ec) a.write_all("x", ec);
     EXPECT_TRUE(ec == std::errc::broken_pipe || ec == std::errc::connection_reset) << ec.message();
     while (ec != std::errc::broken_pipe) a.write_all("x", ec);
+    const auto expect_errors = [&](auto& c) {
+      const weft::const_buffer parts[] = {"a", "b"};
+      const auto expect = [&](auto write) {
+        EXPECT_EQ(write(), 0u);
+        EXPECT_EQ(ec, std::errc::broken_pipe) << ec.message();
+      };
+      expect([&] { return c.write_all("x", ec); });
+      expect([&] { return c.write_some("x", ec); });
+      expect([&] { return c.write_all(std::span(parts), ec); });
+      expect([&] { return c.write_some(std::span(parts), ec); });
+    };
+    expect_errors(a);
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    net::unix_conn u = net::unix_conn::adopt(ends[0]);
+    ::close(ends[1]);
+    expect_errors(u);
+    const int passed[] = {u.native_handle()};
+    EXPECT_EQ(u.send_fds("x", passed, ec), 0u);
+    EXPECT_EQ(ec, std::errc::broken_pipe);
   });
 }
 
