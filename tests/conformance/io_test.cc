@@ -206,6 +206,34 @@ TEST_P(Io, DescriptorsOfOthers) {
   });
 }
 
+// Whoever waits, for either direction, is sent away; the descriptor is the caller's, and stays open.
+TEST_P(Io, ClosingEndsWaitsForDescriptorsOfOthers) {
+  run([&] {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    while (::send(ends[0], "x", 1, MSG_DONTWAIT) == 1) {
+    }
+    io::poll_fd p(ends[0]);
+    weft::thread reads([&] {
+      std::error_code ec;
+      p.wait_readable(ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+    });
+    weft::thread writes([&] {
+      std::error_code ec;
+      p.wait_writable(ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+    });
+    EXPECT_TRUE(
+        weft::test::eventually([] { return weft::test::how_many_wait_in("IO wait") == 2; }));
+    p.close();
+    reads.join();
+    writes.join();
+    EXPECT_GE(::fcntl(ends[0], F_GETFD), 0);
+    for (const int fd : ends) EXPECT_EQ(::close(fd), 0);
+  });
+}
+
 // Nothing can be written until the other end has read.
 TEST_P(Io, WaitsForRoom) {
   run([&] {
