@@ -33,10 +33,11 @@ enum : std::int64_t {
   kProtocol = 4096,
   kForbidden = 8192,
   kNetDown = 16384,
+  kBroken = 32768,
 
   kReads = kInterrupt | kAgain | kShort | kReset | kRefused,
   kWrites = kReads | kNoBuffers,
-  kFiles = kInterrupt | kShort,
+  kFiles = kInterrupt | kShort | kBroken,
   kPolls = kInterrupt | kAgain,
   kAccepts = kInterrupt | kAgain | kNoBuffers | kAborted | kNoDescriptor | kNoFile | kNoMemory |
              kProtocol | kForbidden | kNetDown,
@@ -101,6 +102,7 @@ bool keeps_messages(int fd) {
     case kProtocol: error = EPROTO; break;
     case kForbidden: error = EPERM; break;
     case kNetDown: error = ENETDOWN; break;
+    case kBroken: error = EIO; break;
     default: *n = 1 + (r >> 40) % (*n - 1); break;
   }
   if (s.pd != nullptr && (error == 0 || error == EAGAIN)) {

@@ -13,7 +13,7 @@
 //   8 ENOBUFS (writes, accept)              256 EMFILE (accept)
 //  16 ECONNRESET (but for accept)           512 ENFILE (accept)
 //                                          1024 EAGAIN (connect)
-//   and of accept 2048 ENOMEM, 4096 EPROTO, 8192 EPERM, 16384 ENETDOWN
+//   and of accept 2048 ENOMEM, 4096 EPROTO, 8192 EPERM, 16384 ENETDOWN; of files 32768 EIO
 // The call is not made; but a TCP connect() that is interrupted goes on. News from the poller follows 2 and 4, since there
 // was something left to do. `io_faults_left`: after so many there are no more; without it calls that are repeated have to
 // succeed now and then (n > 1). Which calls fail follows from seed_faults(), and from the order of the calls.

@@ -40,6 +40,7 @@ test_hook* find(std::string_view key) noexcept {
       {"pretend_cpus", &test_hooks.pretend_cpus},
       {"deny_epoll_pwait2", &test_hooks.deny_epoll_pwait2},
       {"poller_interrupts", &test_hooks.poller_interrupts},
+      {"poller_add_error", &test_hooks.poller_add_error},
       {"io_faults", &test_hooks.io_faults},
       {"io_faults_left", &test_hooks.io_faults_left},
       {"close_error", &test_hooks.close_error},
@@ -115,6 +116,7 @@ void test_hooks_t::reset() noexcept {
   pretend_cpus.set(0);
   deny_epoll_pwait2.set(0);
   poller_interrupts.set(0);
+  poller_add_error.set(0);
   io_faults.set(0);
   io_faults_left.set(-1);
   close_error.set(0);

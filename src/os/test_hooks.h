@@ -51,11 +51,12 @@ struct test_hooks_t {
   test_hook pretend_cpus{0};            ///< so many in every affinity mask; 0: the kernel's
   test_hook deny_epoll_pwait2{0};       ///< epoll_pwait2 gives ENOSYS
   test_hook poller_interrupts{
-      0};                        ///< one in so many waits for news is interrupted at once; not all
-  test_hook io_faults{0};        ///< see io/calls.h: a fault in so many calls, by chance
-  test_hook io_faults_left{-1};  ///< … so many of them, then none; -1: without end
-  test_hook close_error{0};      ///< close(2) gives this errno, and closes all the same
-  test_hook deny_pidfd{0};       ///< pidfd_open gives ENOSYS
+      0};                         ///< one in so many waits for news is interrupted at once; not all
+  test_hook poller_add_error{0};  ///< no descriptor can be watched: this errno
+  test_hook io_faults{0};         ///< see io/calls.h: a fault in so many calls, by chance
+  test_hook io_faults_left{-1};   ///< … so many of them, then none; -1: without end
+  test_hook close_error{0};       ///< close(2) gives this errno, and closes all the same
+  test_hook deny_pidfd{0};        ///< pidfd_open gives ENOSYS
   test_hook resolver_delay_ms{
       0};  ///< getaddrinfo takes so long, and knows "slow.test"; -1: as long as it is -1
   test_hook resolver_asked{-1};       ///< counts what getaddrinfo was asked for, if not negative

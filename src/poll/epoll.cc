@@ -125,6 +125,9 @@ bool poller_start() noexcept {
 }
 
 int poller_add(int fd, std::uint64_t name) noexcept {
+  if (const std::int64_t error = os::test_hooks.poller_add_error.get(); error != 0) [[unlikely]] {
+    return static_cast<int>(error);
+  }
   return control(EPOLL_CTL_ADD, fd, kInterest, name);
 }
 
