@@ -49,8 +49,8 @@ class try_result {
   constexpr T& operator*() & noexcept { return *value_; }
   constexpr const T& operator*() const& noexcept { return *value_; }
   constexpr T&& operator*() && noexcept { return *std::move(value_); }
-  constexpr T* operator->() noexcept { return &*value_; }
-  constexpr const T* operator->() const noexcept { return &*value_; }
+  constexpr T* operator->() noexcept { return value_.operator->(); }
+  constexpr const T* operator->() const noexcept { return value_.operator->(); }
 
  private:
   friend struct detail::receiving<T>;
@@ -95,20 +95,20 @@ struct channel_access {
 template <class T>
 struct sending {
   static void send(channel* c, T& value) {
-    if (!chan_send(c, &value)) [[unlikely]] {
+    if (!chan_send(c, address_of(value))) [[unlikely]] {
       throw_send_on_closed();
     }
   }
-  static bool try_send(channel* c, T& value) { return sent(chan_try_send(c, &value)); }
+  static bool try_send(channel* c, T& value) { return sent(chan_try_send(c, address_of(value))); }
   static bool send_until(channel* c, T& value, std::int64_t deadline) {
-    return sent(chan_send_until(c, &value, deadline));
+    return sent(chan_send_until(c, address_of(value), deadline));
   }
   template <class Clock, class Duration>
   static bool send_until(channel* c, T& value, const std::chrono::time_point<Clock, Duration>& t) {
     return attempt_until(t, [c, &value](std::int64_t d) { return send_until(c, value, d); });
   }
   static bool send_with(channel* c, T& value, const context& ctx) {
-    return sent(chan_send_with(c, &value, ctx));
+    return sent(chan_send_with(c, address_of(value), ctx));
   }
   static bool sent(chan_end end) {
     if (end == chan_end::closed) [[unlikely]] {
@@ -180,7 +180,7 @@ class chan_iterator {
 
   explicit chan_iterator(const chan_handle& h) : handle_(h) { ++*this; }
   T& operator*() const noexcept { return *value_; }
-  T* operator->() const noexcept { return &*value_; }
+  T* operator->() const noexcept { return value_.operator->(); }
   chan_iterator& operator++() {
     std::optional<T> next = receiving<T>::recv(channel_access::core(handle_));
     value_.reset();

@@ -80,10 +80,10 @@ class send_case {
       if (again_) {
         copy_.reset();
         copy_.emplace(value_);
-        return {ch_.get(), &*copy_, 0, case_kind::send};
+        return {ch_.get(), copy_.operator->(), 0, case_kind::send};
       }
     }
-    return {ch_.get(), &value_, 0, case_kind::send};
+    return {ch_.get(), address_of(value_), 0, case_kind::send};
   }
   void run(bool) {
     if constexpr (!std::is_copy_constructible_v<T>) {

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include <weft/chan.h>
+#include <weft/context.h>
 #include <weft/go.h>
 #include <weft/select.h>
 #include <weft/wait_group.h>
@@ -143,6 +144,39 @@ TEST_P(ChanValues, Strings) {
     through_all_ways<std::string>(
         [](int i) { return std::string(100, static_cast<char>(i)); },
         [](auto& v, int i) { ASSERT_EQ(v, std::string(100, static_cast<char>(i))); });
+  });
+}
+
+// Whose addresses are none of its users' business: plain bytes, and with something to move.
+struct aloof {
+  int n;
+  aloof* operator&() const { return nullptr; }
+};
+struct aloof_owner {
+  std::string text;
+  aloof_owner* operator&() const { return nullptr; }
+};
+static_assert(std::is_trivially_copyable_v<aloof> && !std::is_trivially_copyable_v<aloof_owner>);
+
+TEST_P(ChanValues, TakesNobodysOperatorForAnAddress) {
+  run([] {
+    through_all_ways<aloof>([](int i) { return aloof{i}; },
+                            [](const aloof& v, int i) { ASSERT_EQ(v.n, i); });
+    const auto text_of = [](int i) { return std::string(100, static_cast<char>(i)); };
+    through_all_ways<aloof_owner>(
+        [&](int i) { return aloof_owner{text_of(i)}; },
+        [&](const aloof_owner& v, int i) { ASSERT_EQ(v.text, text_of(i)); });
+    const chan<aloof> c(3);
+    weft::selector sends;  // with copies
+    sends.add(weft::send(c, aloof{1}));
+    sends.select();
+    EXPECT_TRUE(c.send_for(aloof{2}, std::chrono::hours(1)));
+    EXPECT_TRUE(c.send(aloof{3}, weft::context()));
+    c.close();
+    EXPECT_EQ(c.try_recv()->n, 1);
+    auto all = c.begin();
+    EXPECT_EQ(all->n, 2);
+    EXPECT_EQ((++all)->n, 3);
   });
 }
 

@@ -19,6 +19,12 @@ namespace weft::detail {
 
 struct channel;  // opaque
 
+// std::addressof(), for a T that has an operator& of its own, without the cost of <memory>.
+template <class T>
+constexpr T* address_of(T& object) noexcept {
+  return __builtin_addressof(object);
+}
+
 // How values of a type are moved. Plain bytes have no functions: they are copied.
 struct element_type {
   std::size_t size;  // 0: nothing to copy
@@ -52,7 +58,7 @@ template <class T, bool Plain = plain_bytes<T>>
 class landing {
  public:
   landing() noexcept {}  // NOLINT: the bytes come later
-  void* address() noexcept { return &value_; }
+  void* address() noexcept { return address_of(value_); }
   void clear() noexcept {}
   T&& value() noexcept { return std::move(value_); }
   std::optional<T> get(bool received) {
