@@ -1,8 +1,11 @@
-// time/chan_timer.h: a timer that comes due while somebody holds its channel's lock.
+// time/chan_timer.h: a timer that comes due while somebody holds its channel's lock; and receivers with a limit, whichever
+// comes first.
 #include "time/chan_timer.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
 
+#include <weft/context.h>
 #include <weft/go.h>
 #include <weft/run.h>
 #include <weft/time.h>
@@ -75,6 +78,44 @@ TEST_P(ChanTimer, StoppedAfterAResetThatOvertookIt) {
       detail::chan_release(c);
     }
   });
+}
+
+// Whoever waits with a limit counts as a receiver until he leaves: the timer rings for him, and for nobody afterwards.
+void receive_with_limits() {
+  using namespace std::chrono_literals;
+  constexpr auto kLong = 30s;  // it ends the test, not the wait
+  const auto none_rings = [] { return weft::test::eventually([] { return !timers_pending(); }); };
+  timer soon(2ms);
+  EXPECT_TRUE(soon.c().recv_for(kLong));
+  timer sooner(2ms);
+  EXPECT_TRUE(sooner.c().recv_until(clock::now() + kLong));
+  auto [patient, give_up] = with_timeout(weft::context(), kLong);
+  EXPECT_TRUE(after(2ms).recv(patient));
+  give_up();
+  EXPECT_TRUE(none_rings());
+
+  timer far(1h);
+  EXPECT_FALSE(far.c().recv_for(1ms));
+  EXPECT_TRUE(none_rings());
+  EXPECT_FALSE(far.c().recv_until(clock::now() + 1ms));
+  EXPECT_TRUE(none_rings());
+  EXPECT_TRUE(far.stop());
+
+  ticker beat(1h);
+  auto [hasty, cancel] = with_timeout(weft::context(), 1ms);
+  EXPECT_FALSE(beat.c().recv(hasty));
+  EXPECT_TRUE(none_rings());
+  beat.reset(1us);
+  EXPECT_TRUE(beat.c().recv_for(kLong));
+  EXPECT_TRUE(beat.c().recv(weft::context()));
+  beat.stop();
+  cancel();
+  EXPECT_TRUE(none_rings());
+}
+
+TEST_P(ChanTimer, RingsForWhoeverWaitsWithALimit) {
+  run(receive_with_limits);
+  receive_with_limits();  // a plain thread
 }
 
 WEFT_OVER_PROCS(ChanTimer);
