@@ -11,12 +11,16 @@
 #include <weft/barrier.h>
 #include <weft/chan.h>
 #include <weft/condition_variable.h>
+#include <weft/context.h>
+#include <weft/future.h>
 #include <weft/go.h>
 #include <weft/latch.h>
 #include <weft/mutex.h>
+#include <weft/select.h>
 #include <weft/semaphore.h>
 #include <weft/shared_mutex.h>
 #include <weft/thread.h>
+#include <weft/time.h>
 #include <weft/wait_group.h>
 
 #include "gmp/inside.h"
@@ -257,8 +261,58 @@ TEST_P(NoAllocation, WaitsWithALimit) {
   barrier<> b(2);
   const auto arrived = b.arrive();
   check_alone("barrier", [&] { EXPECT_FALSE(b.wait_for(arrived, kLimit)); });
-  const chan<int> c;
+  condition_variable_any any;
+  check_alone("condition_variable_any", [&] {
+    unique_lock<mutex> held(cv_lock);
+    EXPECT_FALSE(any.wait_for(held, kLimit, [] { return false; }));
+  });
+  promise<int> p;
+  const future<int> f = p.get_future();
+  check_alone("future", [&] { EXPECT_EQ(f.wait_for(kLimit), future_status::timeout); });
+}
+
+TEST_P(NoAllocation, ChannelsWithALimit) {
+  const chan<int> c, d;
   check_alone("chan", [&] { EXPECT_FALSE(c.recv_for(kLimit)); });
+  check_alone("select", [&] { EXPECT_EQ(select(recv(c), send(d, 1), timeout(kLimit)), 2u); });
+  selector s;
+  s.add(recv(c));
+  s.add(send(d, 1));
+  s.add(timeout(kLimit));
+  check_alone("selector", [&] { EXPECT_EQ(s.select(), 2u); });
+  const timer far(1h);
+  check_alone("timer, the limit first", [&] { EXPECT_FALSE(far.c().recv_for(kLimit)); });
+  timer soon(1h);
+  check_alone("timer", [&] {
+    soon.reset(kLimit);
+    EXPECT_TRUE(soon.c().recv());
+  });
+  const ticker beat(kLimit);
+  check_alone("ticker", [&] { EXPECT_TRUE(beat.c().recv()); });
+}
+
+TEST_P(NoAllocation, WaitsWithAContext) {
+  auto [ctx, cancel] = with_cancel(context());
+  check_alone("sleep", [&c = ctx] { EXPECT_FALSE(sleep_for(c, kLimit)); });
+  const chan<int> c;
+  check(
+      "chan", [&, &x = ctx] { EXPECT_TRUE(c.recv(x)); }, [&] { c.send(1); });
+  binary_semaphore locked(0);
+  mutex m;
+  check(
+      "mutex",
+      [&, &x = ctx] {
+        locked.acquire();
+        EXPECT_TRUE(m.lock(x));
+        m.unlock();
+      },
+      [&] {
+        m.lock();
+        locked.release();
+        gosched();
+        m.unlock();
+      });
+  cancel();
 }
 
 WEFT_OVER_PROCS(NoAllocation);
