@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr int kRight = 3;
 constexpr int kUnlucky = 4;  // it did not come to it
+constexpr int kLate = 5;
 
 class SysmonProcess : public testing::Test {
  protected:
@@ -94,6 +95,7 @@ TEST_F(SysmonProcess, IsQuietBesideACallThatBlocks) {
 // All Ps are idle for a moment, again and again: sysmon is not woken for each of them. It may look by itself, every 10 ms,
 // which takes two naps: what the machine makes of the sleepers' 300 us is not its affair. In a round that took too long
 // nobody would see among those whether it is woken each time. Three in a row, as a busy machine may once keep it from waking.
+// Where all rounds take too long it is weft's sleeps that are not what they should be.
 WEFT_CHILD(short_sleeps) {
   return weft::run([] {
     constexpr int kSleeps = 100, kInARow = 3, kEnough = 10;
@@ -107,13 +109,13 @@ WEFT_CHILD(short_sleeps) {
       }
       const auto took = weft::test::test_clock::now() - began;
       getrusage(RUSAGE_SELF, &after);
-      if (took >= kSleeps * 1ms) return false;
+      if (took >= kSleeps * 800us) return false;
       ++measured;
       const long others = after.ru_nvcsw - before.ru_nvcsw - kSleeps;
       right = others <= kSleeps / 4 + 4 * (took / 10ms) ? right + 1 : 0;
       return right == kInARow;
     });
-    return alone ? kRight : measured >= kEnough ? 1 : kUnlucky;
+    return alone ? kRight : measured >= kEnough ? 1 : measured > 0 ? kUnlucky : kLate;
   });
 }
 TEST_F(SysmonProcess, SleepsOnBesideShortSleeps) {
@@ -121,7 +123,9 @@ TEST_F(SysmonProcess, SleepsOnBesideShortSleeps) {
   GTEST_SKIP() << "Ms take naps there";
 #endif
   const auto r = weft::test::run_child("short_sleeps", {"WEFTMAXPROCS=1"});
-  if (r.status == kUnlucky) GTEST_SKIP() << "sleeps of 300 us take longer than 1 ms here";
+  if (r.status == kUnlucky || (r.status == kLate && weft::test::slowness() > 1)) {
+    GTEST_SKIP() << "too few of a hundred sleeps of 300 us take less than 800 us each here";
+  }
   EXPECT_EQ(r.status, kRight) << r.output;
 }
 
