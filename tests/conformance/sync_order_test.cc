@@ -115,6 +115,18 @@ WEFT_EDGE(try_lock, {
         if (!m.try_lock()) std::abort();
       });
 })
+WEFT_EDGE(recursive_mutex, {
+  weft::recursive_mutex m;
+  return edge(
+      in_time,
+      [&] {
+        m.lock();
+        m.lock();
+        m.unlock();
+        m.unlock();
+      },
+      [&] { m.lock(); });
+})
 // (8) unlock → lock_shared, unlock_shared → lock
 WEFT_EDGE(shared_mutex_read, {
   weft::shared_mutex m;
@@ -139,6 +151,24 @@ WEFT_EDGE(shared_mutex_write_waited, {
   m.lock_shared();
   return waited_edge(
       in_time, [&] { m.unlock_shared(); }, [&] { m.lock(); });
+})
+WEFT_EDGE(shared_try_lock_shared, {
+  weft::shared_mutex m;
+  m.lock();
+  return edge(
+      in_time, [&] { m.unlock(); },
+      [&] {
+        if (!m.try_lock_shared()) std::abort();
+      });
+})
+WEFT_EDGE(shared_try_lock, {
+  weft::shared_mutex m;
+  m.lock_shared();
+  return edge(
+      in_time, [&] { m.unlock_shared(); },
+      [&] {
+        if (!m.try_lock()) std::abort();
+      });
 })
 // (10) the end of f → the return of any call
 WEFT_EDGE(once, {
@@ -304,6 +334,30 @@ WEFT_CHILD(failed_try_lock_racy) {
         use();
       });
 }
+WEFT_CHILD(failed_shared_try_lock_racy) {
+  weft::shared_mutex m;
+  return one_then_the_other(
+      [&] {
+        m.lock();
+        set();
+      },
+      [&] {
+        if (m.try_lock()) std::abort();
+        use();
+      });
+}
+WEFT_CHILD(failed_try_lock_shared_racy) {
+  weft::shared_mutex m;
+  return one_then_the_other(
+      [&] {
+        m.lock();
+        set();
+      },
+      [&] {
+        if (m.try_lock_shared()) std::abort();
+        use();
+      });
+}
 // A goroutine that ends orders nothing but its join.
 WEFT_CHILD(join_ordered) {
   return weft::run(
@@ -427,10 +481,13 @@ constexpr edge_case kEdges[] = {
     {"mutex_waited", "MX*,CP*,WAKE"},
     {"timed_mutex_waited", "MX*,CP*,WAKE"},
     {"try_lock", "MX*"},
+    {"recursive_mutex", "MX*"},
     {"shared_mutex_read", "RX*"},
     {"shared_mutex_read_waited", "RX*,CP*,WAKE"},
     {"shared_mutex_write", "RX*"},
     {"shared_mutex_write_waited", "RX*,CP*,WAKE"},
+    {"shared_try_lock_shared", "RX*"},
+    {"shared_try_lock", "RX*"},
     {"once", "ON1,MX*"},
     {"once_func", "ON1,MX*"},
     {"once_value", "ON1,MX*"},
@@ -463,7 +520,11 @@ class SyncOrder : public testing::TestWithParam<edge_case> {};
 TEST_P(SyncOrder, IsWhatWasPromised) { expect_ordered(GetParam().name); }
 TEST_P(SyncOrder, IsNeeded) { expect_needed(GetParam(), "sync_order_shared"); }
 TEST_P(SyncOrder, ItsAbsenceIsReported) { expect_race(GetParam().name); }
-TEST(SyncRace, FailedTryLock) { expect_race("failed_try_lock"); }
+TEST(SyncRace, FailedTryLock) {
+  expect_race("failed_try_lock");
+  expect_race("failed_shared_try_lock");
+  expect_race("failed_try_lock_shared");
+}
 
 INSTANTIATE_TEST_SUITE_P(, SyncOrder, testing::ValuesIn(kEdges), edge_name);
 
