@@ -234,6 +234,52 @@ TEST_P(ChanValues, ChannelsOfChannels) {
   });
 }
 
+// Counts how often it was moved.
+struct counted {
+  static inline std::atomic<int> moves{0};
+  explicit counted(int v) : value(v) {}
+  counted(counted&& other) noexcept : value(other.value) { ++moves; }
+  counted& operator=(counted&&) = delete;
+  int value;
+};
+
+// A value goes straight to the partner who waits for it, with a buffer, too; only who finds nobody puts it there.
+TEST_P(ChanValues, IsMovedStraightToWhoeverWaits) {
+  run([] {
+    const auto somebody_waits_to = [](const char* reason) {
+      return eventually([=] { return weft::test::somebody_waits_in(reason); });
+    };
+    const auto receive = [](const chan<counted>& c) {
+      const auto v = c.recv();
+      EXPECT_TRUE(v && v->value == 1);
+    };
+    for (const std::size_t capacity : {0, 1}) {
+      const chan<counted> c(capacity);
+      weft::wait_group receiver;
+      receiver.go([&] { receive(c); });
+      ASSERT_TRUE(somebody_waits_to("chan receive"));
+      counted::moves = 0;
+      c.send(counted(1));
+      receiver.wait();
+      EXPECT_EQ(counted::moves, 1) << "capacity " << capacity;
+    }
+    const chan<counted> unbuffered;
+    counted::moves = 0;
+    weft::wait_group sender;
+    sender.go([&] { unbuffered.send(counted(1)); });
+    ASSERT_TRUE(somebody_waits_to("chan send"));
+    receive(unbuffered);
+    sender.wait();
+    EXPECT_EQ(counted::moves, 1);
+
+    const chan<counted> buffered(1);
+    counted::moves = 0;
+    buffered.send(counted(1));
+    receive(buffered);
+    EXPECT_EQ(counted::moves, 2);
+  });
+}
+
 // Counts its lives; throws when it is moved for the n-th time from now.
 struct fragile {
   static inline std::atomic<int> alive{0};
