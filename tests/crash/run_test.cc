@@ -222,14 +222,106 @@ TEST_F(Setup, AnInstallationThatFailsIsNoSuccess) {
   expect_failure(setup("run"), "weft: 'g\\+\\+' is still missing after its installation\n$");
 }
 
+// Only the two calls that need it are another user's.
+TEST_F(Setup, InstallsThroughSudo) {
+  const std::string installs = join(
+      {"sudo: env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends ",
+       kMissing, "\n"});
+  const std::string updates =
+      join({"^weft: installing Debian packages: ", kMissing, "\nsudo: apt-get update -q\n"});
+  tool("id", "echo 1000");
+  tool("apt-get", "echo 'apt-get as nobody in particular' >&2");
+  tool("sudo", "echo \"sudo: $*\" >&2; exit 1");
+  expect_failure(setup("run"),
+                 join({updates, "weft: apt-get update failed; trying with the lists at hand\n",
+                       installs, "weft: could not install them; by hand: apt-get install ",
+                       kMissing, ", then run again\n$"}));
+  tool("sudo", R"(echo "sudo: $*" >&2
+case "$*" in
+  *' install '*) for name in g++ cmake ninja; do cp "$0" "${0%/*}/$name"; done ;;
+esac)");
+  tool("cp", R"(exec /bin/cp "$@")");
+  const outcome o = setup("run");
+  expect_says(o, updates + installs);
+  if (o.err.find("liburing") == std::string::npos) {
+    EXPECT_EQ(o.exit_status, 0);
+    EXPECT_TRUE(matches(o, installs + "$"));
+  }
+}
+
 TEST_F(Setup, DoesNotKnowEverything) {
   expect_failure(setup("nonsense"),
                  "^weft: setup: run, test, bench, ci or a preset, not 'nonsense'\n$");
 }
 
-// `./weft test --full` counts what ctest has written, here without ctest, and nothing is compiled. It writes the file only
+// `./weft test` with tools of our own: nothing is compiled, and no test runs.
+class Fakes : public Run {
+ protected:
+  void SetUp() override {
+    Run::SetUp();
+    fs::create_directories(folder_ / "tools");
+    for (const char* name : {"cmake", "gdb", "pkg-config"}) tool(name, "exit 0");
+    tool("ninja", "echo no work to do");
+  }
+  static void tool(const char* name, const std::string& does) {
+    const fs::path file = folder_ / "tools" / name;
+    write(file, join({"#!/bin/sh\n", does, "\n"}));
+    fs::permissions(file, fs::perms::owner_all);
+  }
+  static outcome test(const char* builds, std::vector<std::string> words) {
+    request r;
+    r.command = {"env", join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+                 "WEFT_BUILD_DIR=" + file(builds), WEFT_COMMAND, "test"};
+    r.command.insert(r.command.end(), words.begin(), words.end());
+    return crash::run(r);
+  }
+  // How it is done again is the last that is said.
+  static void expect_failure(const outcome& o, const std::string& end) {
+    EXPECT_EQ(o.exit_status, 1);
+    EXPECT_TRUE(o.err.ends_with("weft: " + end)) << o.err;
+  }
+};
+
+TEST_F(Fakes, TestsThatFailAreNamedWithTheirCommands) {
+  tool("ctest", "mkdir -p \"$2/Testing/Temporary\"; echo the output; exit 8");
+  const std::string again = join({WEFT_COMMAND, " test model"});
+  outcome o = test("failing", {"model"});
+  expect_failure(o, join({"tests failed in preset model; again:\n  ", again, "\n"}));
+  EXPECT_EQ(o.out, "the output\n");
+  tool(
+      "ctest",
+      "cd \"$2/Testing/Temporary\"; printf '3:unit.three\\n17:model.Note\\n' >LastTestsFailed.log\n"
+      "exit 8");
+  o = test("failing", {"model"});
+  expect_failure(o, join({"tests failed in preset model; again:\n  ", again,
+                          " -R '^unit.three$'\n  ", again, " -R '^model.Note$'\n"}));
+}
+
+TEST_F(Fakes, ABuildThatFailsIsNamedWithItsCommand) {
+  tool("ctest", "echo tests");
+  tool("ninja", "for word; do [ \"$word\" != -n ] || exit 0; done; echo the error; exit 1");
+  const outcome o = test("unbuilt", {"model"});
+  expect_failure(
+      o, join({"the build failed; again: ninja -C '", file("unbuilt"), "/model' models\n"}));
+  EXPECT_NE(o.err.find("the error\n"), std::string::npos) << o.err;
+  EXPECT_EQ(o.out, "");
+}
+
+TEST_F(Fakes, AConfigurationThatFailsIsNamedWithItsCommand) {
+  tool("ctest", "echo tests");
+  tool("ninja", "echo builds; exit 1");
+  tool("cmake", "echo the reason; exit 1");
+  const outcome o = test("unconfigured", {"model"});
+  expect_failure(
+      o, join({"configuration failed; again: (cd '", fs::path(WEFT_COMMAND).parent_path().string(),
+               "' && cmake --preset model -B '", file("unconfigured"), "/model' )\n"}));
+  EXPECT_NE(o.err.find("the reason\n"), std::string::npos) << o.err;
+  EXPECT_EQ(o.out, "");
+}
+
+// `./weft test --full` counts what ctest has written, here without ctest. It writes the file only
 // if all tests were to be run.
-TEST_F(Run, AFullRunCountsWhatWasSkipped) {
+TEST_F(Fakes, AFullRunCountsWhatWasSkipped) {
   constexpr const char* kLog = R"(1/3 Test: one
 [  SKIPPED ] Suite.OverProcs/P1 (0 ms)
 [  SKIPPED ] Suite.OverProcs/P16 (12 ms)
@@ -244,22 +336,10 @@ Test Passed.
 Test time =   0.01 sec
 Test Failed.
 )";
-  const fs::path tools = folder_ / "tools", builds = folder_ / "counted";
-  fs::create_directory(tools);
-  const auto tool = [&tools](const char* name, const std::string& does) {
-    write(tools / name, join({"#!/bin/sh\n", does, "\n"}));
-    fs::permissions(tools / name, fs::perms::owner_all);
-  };
   write(folder_ / "log", kLog);
-  tool("cmake", "exit 0");
-  tool("ninja", "echo no work to do");
   tool("ctest", join({"cd \"$2\" && mkdir -p Testing/Temporary && cd Testing/Temporary || exit\n",
                       "cp '", file("log"), "' LastTest.log; echo 3:three > LastTestsFailed.log"}));
-  request r;
-  r.command = {"env", join({"PATH=", tools.string(), ":", std::getenv("PATH")}),
-               "WEFT_BUILD_DIR=" + builds.string(), WEFT_COMMAND};
-  for (const char* word : {"test", "--full", "-R", ".", "release"}) r.command.emplace_back(word);
-  const outcome o = crash::run(r);
+  const outcome o = test("counted", {"--full", "-R", ".", "release"});
   EXPECT_EQ(o.exit_status, 0) << o.err;
   const std::string table =
       "\\| preset \\| tests \\| failed \\| skipped \\| minutes \\|.*\n(\\|---){8}\\|\n"
