@@ -297,6 +297,8 @@ class chan_core {
 
   // To a receiver that waits, so that the ring is empty.
   [[gnu::noinline]] void hand_over(node* receiver, void* value) {
+    // With a buffer this orders more than it should: the receive precedes only the send that finds the slot free again
+    // ([MM] 6), maybe another goroutine's. But the slot learns of the receiver through us, and of him alone it cannot be told.
     Env::met(receiver->who);
     if constexpr (Env::kTracksRing) {  // as if it had passed by the ring
       if (capacity_ != 0) {
