@@ -4,6 +4,10 @@
 // run if somebody else is awake, or is woken. If the wake-up was lost, nothing else will happen, and
 // the submitter sees it. The pauses vary around the time that an M looks for work before it sleeps,
 // since that is where the protocol is delicate. Exhaustive proof: tests/model.
+//
+// Would they fail? A missing fence on x86 seldom loses anything, so that no hunt is sure to show it: that each fence is
+// needed the models show, which take them away one by one (idle_model.cc, nap_model.cc, netpoll_model.cc, timer_watch_model.cc).
+// That a wake-up which is lost is noticed here lost_wakeup_process_test.cc shows, which drops FUTEX_WAKE.
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
