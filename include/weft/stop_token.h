@@ -31,6 +31,7 @@ class stop_to_cancel {
     // A callback that cancels says so before anybody can hear of it; one that comes too late to cancel
     // does nothing that could take long, and need not be noticed. So no order of its own is needed: who
     // is called after the cancellation sees it by what that orders, and waits for `over` then.
+    // not the seam: it publishes nothing.
     std::atomic<bool> begun{false};
     latch over{1};
   };

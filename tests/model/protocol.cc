@@ -223,7 +223,8 @@ std::set<std::pair<std::string, std::string>> orders_in_sources(const std::strin
   std::set<std::pair<std::string, std::string>> found;
   const std::regex use(
       R"(WEFT_(?:COMMIT_|HEADER_)?ORDER\(\s*(\w+),\s*(?:acquire|release|acq_rel|seq_cst)\))"
-      R"(|WEFT_HEADER_RELEASE\((\w+)\)|__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST))");
+      R"(|WEFT_HEADER_RELEASE\((\w+)\)|__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST))"
+      R"(|\bmemory_order_(?:acquire|release|acq_rel|seq_cst)\b)");
   const std::regex comment(R"(//[^\n]*)"), macro(R"(\n#define [^\n]*)");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     const std::string path = entry.path().string();
