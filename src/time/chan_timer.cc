@@ -5,19 +5,11 @@
 // receive; only while somebody is blocked on the channel is there an event in the timers' structure.
 // A timer that nobody listens to therefore neither wakes the process nor keeps it from being dead.
 //
-// Everything is guarded by the channel's own lock, sending included. Hence stop and reset leave nothing
-// behind: a value is in the ring, from where they take it, or it has not been sent and never will be.
-//
-//   due      when the next value comes; 0: never
-//   blocked  receivers that wait
-//   armed    the time for which the event was started last; 0: not, or it has fired
-//
-// CT1: if somebody is blocked and due != 0, the event is pending for `due`, or firing.
+// The protocol is in chan_timer_core.h: all of it under the channel's own lock.
 //
 // fire() takes the lock on the scheduler's stack, but does not wait there for a goroutine, which may need
 // this very M to go on: if the lock is held for long a goroutine of its own does the rest. So it may come
-// late, after the timer was stopped or reset, and trusts `due` and nothing else. Every pending or firing
-// event holds a handle of the channel.
+// late, after the timer was stopped or reset.
 // Rejected: a lock of the timer's own (Go has two, ordered around the channel's); cancelling with
 // timer_cancel (waits for fire(), which waits for the lock that we hold).
 //
@@ -30,6 +22,7 @@
 #include "os/clock.h"
 #include "sched/section.h"
 #include "sched/timers.h"
+#include "time/chan_timer_core.h"
 
 namespace weft::rt {
 
@@ -37,83 +30,40 @@ namespace {
 
 using value_type = clock::time_point;
 
-struct chan_timer : chan_hook, timer_event {
+struct chan_timer : chan_hook, timer_event, chan_timer_core<chan_timer> {
+  using restart = timer_restart;
+
   channel* c = nullptr;  // constant after construction
-  std::int64_t due = 0;
-  std::int64_t period = 0;
-  std::int64_t armed = 0;
-  std::int32_t blocked_receivers = 0;
+
+  void lock() { c->lock_staying(); }
+  void unlock() { c->unlock(); }
+  void send_unlock(std::int64_t due) {
+    value_type value{clock::duration(due)};
+    tsan_acquire(this);  // arming precedes what is received [MM] 16
+    channel* to = c;
+    if (to->send(&value) == chan_status::blocked) {
+      to->unlock();
+    }
+  }
+  bool drain() {
+    return c->drain([](void*) {});
+  }
+  void retain() { detail::chan_retain(c); }
+  void release() { detail::chan_release(c); }
+  bool stop_event() { return timer_stop(*this); }
+  void set_when(std::int64_t time) { when = time; }
+  static std::int64_t now() { return nanotime(); }
 };
 
 chan_timer& timer_of(chan_hook* h) { return *static_cast<chan_timer*>(h); }
 
-// Makes the event agree with the rest. Keeps CT1. Locks: the channel's is held.
-void settle(chan_timer& t) {
-  const std::int64_t wanted = t.blocked_receivers > 0 ? t.due : 0;
-  if (wanted == t.armed) {
-    return;
-  }
-  t.armed = wanted;
-  if (wanted == 0) {
-    if (timer_stop(t)) {
-      detail::chan_release(t.c);  // not the last: the caller has one
-    }
-    return;
-  }
-  const timer_restart again(t);
-  if (!again.was_pending()) {
-    detail::chan_retain(t.c);
-  }
-  t.when = wanted;
-}
-
-// Missed ticks are skipped, the phase is kept. [T-9]
-void next_tick(chan_timer& t, std::int64_t now) {
-  if (t.period == 0) {
-    t.due = 0;
-    return;
-  }
-  const std::int64_t missed = (now - t.due) / t.period;
-  t.due = time_after(t.due, missed * t.period);
-  t.due = time_after(t.due, t.period);
-}
-
-// Sends if the time has come. A ring that is full keeps the older value. Entered with the channel's
-// lock, leaves without.
-void look_unlock(chan_timer& t, std::int64_t now) {
-  if (t.due == 0 || now < t.due) {
-    t.c->unlock();
-    return;
-  }
-  value_type value{clock::duration(t.due)};
-  next_tick(t, now);
-  settle(t);
-  tsan_acquire(&t);  // arming precedes what is received [MM] 16
-  channel* c = t.c;
-  if (c->send(&value) == chan_status::blocked) {
-    c->unlock();
-  }
-}
-
-void before_receive(chan_hook* h) {
-  chan_timer& t = timer_of(h);
-  t.c->lock_staying();
-  if (t.due == 0) {
-    t.c->unlock();
-    return;
-  }
-  look_unlock(t, nanotime());
-}
+void before_receive(chan_hook* h) { timer_of(h).before_look(); }
 
 void blocked_changes(chan_hook* h, int change) {
-  chan_timer& t = timer_of(h);
   if (change < 0) {
-    t.c->lock_staying();
-  }
-  t.blocked_receivers += change;
-  settle(t);
-  if (change < 0) {
-    t.c->unlock();
+    timer_of(h).receiver_came_back();
+  } else {
+    timer_of(h).receiver_blocks(change);
   }
 }
 
@@ -139,21 +89,12 @@ void release_elsewhere(channel* c) {
   on_a_goroutine(c, [](void* memory) { detail::chan_release(*static_cast<channel**>(memory)); });
 }
 
-// Entered with the channel's lock, leaves without.
-void fire_unlock(channel* c, std::int64_t now) {
-  chan_timer& t = timer_of(c->hook);
-  if (t.armed <= now) {
-    t.armed = 0;
-  }  // else somebody has armed it anew while it was on its way: it is pending
-  look_unlock(t, now);
-}
-
 void fire_when_free(void* memory) {
   channel* c = *static_cast<channel**>(memory);
   {
     const unseen here;
     c->lock();
-    fire_unlock(c, nanotime());
+    timer_of(c->hook).fire_unlock(nanotime());
   }
   detail::chan_release(c);
 }
@@ -166,7 +107,7 @@ void fires(timer_event* e, std::int64_t now) {
       on_a_goroutine(c, fire_when_free);
       return;
     }
-    fire_unlock(c, now);
+    timer_of(c->hook).fire_unlock(now);
   }
   release_elsewhere(c);
 }
@@ -181,8 +122,7 @@ channel* make_time_channel(std::int64_t due, std::int64_t period) {
   t->blocked = blocked_changes;
   t->chan_hook::released = rt::released;
   t->fire = fires;
-  t->due = due;
-  t->period = period;
+  t->begin(due, period);
   try {
     t->c = chan_make(detail::element_of<value_type>, 1, t);
   } catch (...) {
@@ -198,14 +138,7 @@ bool reset_time_channel(channel* c, std::int64_t due, std::int64_t period) {
   chan_timer& t = timer_of(c->hook);
   tsan_release(&t, "ARM");
   const unseen here;
-  c->lock_staying();
-  const bool pending = t.due != 0;
-  t.due = due;
-  t.period = period;
-  settle(t);
-  const bool unread = c->drain([](void*) {});
-  c->unlock();
-  return pending || unread;
+  return t.reset(due, period);
 }
 
 bool stop_time_channel(channel* c) { return reset_time_channel(c, 0, 0); }
