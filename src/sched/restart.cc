@@ -22,7 +22,11 @@
 //
 // RS1: if a signal of the user's waits as well that somebody handles, EINTR stays: its handler may count on it. Of two that come at
 //      the same time ours may swallow the EINTR of the other; so may, without us, a signal that comes just before the call.
-// RS2: a call is completed here with the user's own signals let through, but not ours: handlers do not pile up.
+// RS2: what restart_syscall(2) completes is the call that was interrupted. The kernel keeps one such call per thread, and forgets it
+//      when a handler returns: so after a handler that ended by longjmp, and after a call that it has completed by itself (the
+//      thread was stopped by SIGSTOP or a debugger), an earlier one is still there, whose arguments may be gone. A call that
+//      is known to leave something has replaced it; one that is not must look as those do (may_be_completed()).
+// RS3: a call is completed here with the user's own signals let through, but not ours: handlers do not pile up.
 //
 // Not under TSan, which may have delayed the signal: the context is not the call's.
 #include "sched/restart.h"
@@ -82,7 +86,7 @@ bool users_signal_waits(int signal, signal_bits masked) {
   return false;
 }
 
-// The user's signals are let through, ours is not. keeps RS2
+// The user's signals are let through, ours is not. keeps RS3
 class as_the_user {
  public:
   as_the_user(int signal, signal_bits masked) {
@@ -135,11 +139,32 @@ bool can_be_made_again(long number) {
   return one_of(number, std::begin(kThese), std::end(kThese));
 }
 
+// By its arguments; of a call whose number is not known. Those that can be begin with
+//   nanosleep, futex   a pointer
+//   poll               a pointer; or 0, 0, ms
+//   clock_nanosleep    a small number, 0, a pointer
+// and most of the others with a descriptor, which is followed by a pointer. ppoll and sigtimedwait have a mask, whose
+// size they say. keeps RS2
+bool may_be_completed(const greg_t* registers) {
+  const auto is_pointer = [](greg_t value) { return static_cast<std::uint64_t>(value) >= 4096; };
+  constexpr greg_t kMaskSize = sizeof(signal_bits);
+  const greg_t first = registers[REG_RDI], second = registers[REG_RSI], third = registers[REG_RDX];
+  if (!is_pointer(first)) {
+    return second == 0 && third != 0 && (first == 0 || is_pointer(third));
+  }
+  const bool is_ppoll = registers[REG_R8] == kMaskSize && (third == 0 || is_pointer(third));
+  return !is_ppoll && registers[REG_R10] != kMaskSize;
+}
+
 constexpr std::size_t kFarthest = 16;  // bytes before the call in which its number may be loaded
 
-// "mov $number, %eax", or -1.
+// By "mov $number, %eax", or just before the call by "xor %eax, %eax": farther away that is often something else's. Or -1.
 long number_loaded_before(const unsigned char* call) {
-  constexpr unsigned char kMovEax = 0xb8;
+  constexpr unsigned char kMovEax = 0xb8, kXor = 0x31, kXorFrom = 0x33, kEaxEax = 0xc0;
+  const bool other_register = (call[-3] & 0xf0) == 0x40;
+  if ((call[-2] == kXor || call[-2] == kXorFrom) && call[-1] == kEaxEax && !other_register) {
+    return 0;
+  }
   for (std::size_t back = 5; back < kFarthest; ++back) {
     const unsigned char* at = call - back;
     const bool wider = (at[-1] & 0xf0) == 0x40;  // a prefix: another register
@@ -207,6 +232,12 @@ void resume(int signal, ucontext_t& uc, std::int64_t spent) {
   if (cut_short) {
     if (number == SYS_write || number == SYS_sendto) {
       registers[REG_RAX] = write_rest(signal, masked_in(uc), number, registers);
+    }
+    return;
+  }
+  if (number < 0) {
+    if (may_be_completed(registers)) {
+      registers[REG_RAX] = complete(signal, masked_in(uc));
     }
     return;
   }

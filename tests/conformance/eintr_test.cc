@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 using weft::test::test_clock;
 
 constexpr auto kCallLasts = 1ms;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && \
+    !__GLIBC_PREREQ(2, 41)  // which takes the numbers of its calls from a register
 constexpr bool kAllCanBeResumed = true;
 #else
 constexpr bool kAllCanBeResumed = false;
@@ -162,6 +163,11 @@ TEST_P(Eintr, ReceiveWithATimeout) {
   never_seen_by([&] {
     char byte;
     const int error = result(recv(ends[0], &byte, 1, 0));
+    return error == EAGAIN ? 0 : error;
+  });
+  never_seen_by([&] {
+    char byte;
+    const int error = result(read(ends[0], &byte, 1));
     return error == EAGAIN ? 0 : error;
   });
   close(ends[0]);
