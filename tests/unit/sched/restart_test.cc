@@ -8,12 +8,16 @@
 #include <ctime>
 #include <functional>
 #include <gtest/gtest.h>
+#include <linux/aio_abi.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <thread>
@@ -302,6 +306,168 @@ TEST_F(Restart, EpollWaitAndReceive) {
   close(epoll);
   close(ends[0]);
   close(ends[1]);
+}
+
+// As a compiler makes it, whatever libc does. Returns what the kernel does.
+template <int Number>
+long system_call(long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
+  long result;
+  register long fourth asm("r10") = d;
+  register long fifth asm("r8") = e;
+  register long sixth asm("r9") = f;
+  asm volatile("movl %1, %%eax\n\tsyscall"
+               : "=&a"(result)
+               : "i"(Number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
+               : "rcx", "r11", "memory");
+  return result;
+}
+long address(const void* p) { return reinterpret_cast<long>(p); }
+int other_than(long wanted, long result) {
+  return result == wanted ? 0 : result < 0 ? static_cast<int>(-result) : -1;
+}
+
+TEST_F(Restart, EpollPwait2AndIoGetevents) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  char byte;
+  const auto gets_byte = [&](long result) {
+    return result == 1 ? other_than(1, read(ends[0], &byte, 1)) : other_than(1, result);
+  };
+  {
+    waker writes([&] { EXPECT_EQ(write(ends[1], "x", 1), 1); });
+    const int epoll = epoll_create1(0);
+    epoll_event wanted{};
+    wanted.events = EPOLLIN;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &wanted);
+#ifdef SYS_epoll_pwait2
+    if (system_call<SYS_epoll_pwait2>(-1) != -ENOSYS) {
+      expect_undisturbed([&] {
+        writes.call_begins();
+        epoll_event event;
+        const timespec time{10, 0};
+        return gets_byte(system_call<SYS_epoll_pwait2>(epoll, address(&event), 1, address(&time)));
+      });
+    }
+#endif
+    close(epoll);
+    aio_context_t context = 0;
+    if (syscall(SYS_io_setup, 1, &context) == 0) {
+      expect_undisturbed([&] {
+        iocb readable{};
+        readable.aio_lio_opcode = IOCB_CMD_POLL;
+        readable.aio_fildes = static_cast<std::uint32_t>(ends[0]);
+        readable.aio_buf = POLLIN;
+        iocb* all = &readable;
+        if (syscall(SYS_io_submit, context, 1, &all) != 1) return weft::test::get_errno();
+        writes.call_begins();
+        io_event event;
+        return gets_byte(
+            system_call<SYS_io_getevents>(static_cast<long>(context), 1, 1, address(&event), 0));
+      });
+      syscall(SYS_io_destroy, context);
+    }
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(Restart, SystemVSemaphoresAndMessages) {
+  const int semaphore = semget(IPC_PRIVATE, 1, 0600);
+  const int queue = msgget(IPC_PRIVATE, 0600);
+  if (semaphore < 0 || queue < 0) {
+    if (semaphore >= 0) semctl(semaphore, 0, IPC_RMID);
+    if (queue >= 0) msgctl(queue, IPC_RMID, nullptr);
+    GTEST_SKIP() << "not to be had here";
+  }
+  {
+    waker raises([&] {
+      sembuf raise{0, 1, 0};
+      EXPECT_EQ(semop(semaphore, &raise, 1), 0);
+    });
+    sembuf lower{0, -1, 0};
+    expect_undisturbed([&] {
+      raises.call_begins();
+      return other_than(0, system_call<SYS_semop>(semaphore, address(&lower), 1));
+    });
+    expect_undisturbed([&] {
+      raises.call_begins();
+      const timespec time{10, 0};
+      return other_than(0,
+                        system_call<SYS_semtimedop>(semaphore, address(&lower), 1, address(&time)));
+    });
+  }
+  struct {
+    long type = 1;
+    char text[1000] = {};
+  } message, received, sent;
+  constexpr std::size_t kSize = sizeof message.text;
+  {
+    waker sends([&] { EXPECT_EQ(msgsnd(queue, &sent, kSize, 0), 0); });
+    expect_undisturbed([&] {
+      sends.call_begins();
+      return other_than(kSize, system_call<SYS_msgrcv>(queue, address(&message), kSize, 0, 0));
+    });
+  }
+  while (msgsnd(queue, &message, kSize, IPC_NOWAIT) == 0) {
+  }
+  {
+    waker receives([&] { EXPECT_EQ(msgrcv(queue, &received, kSize, 0, 0), ssize_t{kSize}); });
+    expect_undisturbed([&] {
+      receives.call_begins();
+      return other_than(0, system_call<SYS_msgsnd>(queue, address(&message), kSize, 0));
+    });
+  }
+  semctl(semaphore, 0, IPC_RMID);
+  msgctl(queue, IPC_RMID, nullptr);
+}
+
+// What waits for a signal of the user's waits for that one. It may come just before the call, so again and again.
+TEST_F(Restart, WaitsForSignals) {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<int> tid{0}, calls{0}, over{0}, last{0};
+  const auto signal = [&](int which) { syscall(SYS_tgkill, getpid(), tid.load(), which); };
+  {
+    waker signals([&] {
+      const int call = calls;
+      for (; over != call; sched_yield()) signal(SIGUSR1);
+      last = call;
+    });
+    const auto until_signal = [&](auto waits) {
+      return [&, waits] {
+        tid = gettid();
+        ++calls;
+        signals.call_begins();
+        const int error = other_than(-EINTR, waits());
+        over = calls.load();
+        while (last != over) sched_yield();  // none is left for the next call
+        return error;
+      };
+    };
+    expect_undisturbed(until_signal([] { return system_call<SYS_pause>(); }));
+    expect_undisturbed(until_signal([] {
+      const std::uint64_t nothing = 0;
+      return system_call<SYS_rt_sigsuspend>(address(&nothing), sizeof nothing);
+    }));
+  }
+  sigaction(SIGUSR1, &before, nullptr);
+  waker signals([&] { signal(SIGUSR2); });
+  expect_undisturbed([&] {
+    constexpr std::uint64_t kThis = std::uint64_t{1} << (SIGUSR2 - 1);
+    sigset_t blocked, mask;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &blocked, &mask);
+    tid = gettid();
+    signals.call_begins();
+    const timespec time{10, 0};
+    const long result =
+        system_call<SYS_rt_sigtimedwait>(address(&kThis), 0, address(&time), sizeof kThis);
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    return other_than(SIGUSR2, result);
+  });
 }
 
 #endif
