@@ -148,7 +148,8 @@ decltype(auto) stop_the_world(F&& f) {
 namespace weft {
 
 /// In its scope the goroutine is not stopped for others' sake, however long it computes. For sections that
-/// must not be torn apart in time; nests. Blocking in it is allowed.
+/// must not be torn apart in time; nests. Blocking in it is allowed, but may cost its P as anywhere: when the call is over
+/// it may be made to wait for another one, wherever it is in the scope by then.
 class WEFT_EXPORT no_preempt {
  public:
   no_preempt() noexcept;

@@ -27,6 +27,10 @@
 //      something that must not change threads.
 // PE4: while a frozen goroutine waits for its turn no P is idle, nor waits for an M that the spawner makes: nobody else
 //      would come by, and the spawner may wait for what the goroutine holds.
+// PE5: who is in a no_preempt scope keeps the P that it has. In a call that blocks it loses it all the same. Then there is
+//      nothing that it could keep, and it is frozen as anybody else until it has a P: otherwise it would compute beside
+//      gomaxprocs others, and in a stopped world, until its scope ends. The runtime's own scopes (io/child.cc, io/signal.cc)
+//      hold locks that neither sysmon nor the spawner takes, nor who stops the world; whoever else waits there loses its P. keeps PE2
 //
 // The handler calls nothing but futex(2) and the like. It runs on the M's stack for handlers, with all
 // signals masked but glibc's own.
@@ -246,11 +250,12 @@ class as_m {
 void freeze(M* mp) {
   const as_m here(mp);
   G* gp = mp->curg;
-  if (gp != nullptr && gp->keeps_p != 0 && !WEFT_MUTANT("scope-forgets-request")) {
+  const bool keeps = gp != nullptr && gp->keeps_p != 0;
+  if (keeps && !mp->border.robbed() && !WEFT_MUTANT("scope-forgets-request")) {
     return;  // at the end of its scope
   }
   mp->border.begin_slice();
-  if (gp == nullptr || gp->keeps_p != 0 || crashing() || this_thread_exits()) {
+  if (gp == nullptr || crashing() || this_thread_exits()) {
     return;
   }
   sched.lock.lock();
@@ -265,6 +270,13 @@ void freeze(M* mp) {
   }
   if (pp == nullptr) {
     get_p_unlock(mp, /*outside=*/true);  // it was taken, and the goroutine computes on
+    return;
+  }
+  if (keeps) {
+    if (!WEFT_MUTANT("scope-forgets-request")) {
+      mp->border.ask();  // it was being taken, and was left alone after all
+    }
+    sched.lock.unlock();
     return;
   }
   mp->frozen_outside = true;
@@ -393,7 +405,8 @@ WEFT_NO_TSAN bool take_request(M* mp) noexcept {
 }
 
 WEFT_NO_TSAN void obey_request(M* mp) noexcept {
-  if ((!mp->border.outside() && !WEFT_MUTANT("frozen-inside")) || keeps_p(mp)) {
+  const bool may_go_on = keeps_p(mp) && (!mp->border.robbed() || WEFT_MUTANT("scope-without-end"));
+  if ((!mp->border.outside() && !WEFT_MUTANT("frozen-inside")) || may_go_on) {
     if (!WEFT_MUTANT("request-dropped")) {
       mp->border.ask();
     }

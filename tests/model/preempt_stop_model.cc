@@ -268,6 +268,39 @@ void stop_and_create_beside_robbed(world& w) {
   s->all_run(w, 2);
 }
 
+// One blocks in a no_preempt scope, and loses its P. When it computes there again, in a stopped world, it has none to keep.
+void stop_beside_scope(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* was_robbed = w.make<bool>(false);
+  job* h = s->add(w, "h");
+  h->steps = {[=] {
+    user_code([=] {
+      const no_preempt scope;
+      s->computes[0] = true;
+      state::wait_for(*was_robbed);
+      compute(s->over);
+      s->call();
+    });
+  }};
+  s->runs_alone(w, h);
+  s->sysmon(w, [=] {
+    check(rt::rob(s->p(0), s->m(0), 1, 0, false), "it was not robbed");
+    *was_robbed = true;
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask_once(0);
+  });
+  w.thread("S", [=] {
+    state::wait_for(*was_robbed);
+    rt::stop_world();
+    s->has_stopped = true;
+    engine::get().block([](const void*) { return rt::sched.frozen_ms == 1; }, nullptr,
+                        "one that computes without a P");
+    s->over = true;
+    rt::start_world_with(1);
+  });
+  s->all_run(w, 1);
+}
+
 void stop_and_block(world& w) {
   auto* s = w.make<state>(w, 1, 3);
   s->runs_only(w, blocking_job(w, s, "b"));
@@ -329,7 +362,7 @@ const protocol kStop{
      "gmp/stop_gate.h"},
     {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
      "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed",
-     "away-while-stopping", "to-waiting-while-stopping", "thaw-gives-no-turn"},
+     "away-while-stopping", "to-waiting-while-stopping", "thaw-gives-no-turn", "scope-without-end"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"again at once", {.preemptions = 2, .old_loads = 0}, stop_again_at_once},
@@ -341,6 +374,7 @@ const protocol kStop{
         {"creates beside one that was robbed",
          {.preemptions = 1, .old_loads = 0},
          stop_and_create_beside_robbed},
+        {"beside a scope", {.preemptions = 2, .old_loads = 0}, stop_beside_scope},
         {"blocks", {.preemptions = 2, .old_loads = 1}, stop_and_block},
         {"announces", {.preemptions = 2, .old_loads = 0}, stop_and_announce},
         {"announces in its own stop",

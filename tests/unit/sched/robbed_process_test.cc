@@ -75,32 +75,51 @@ bool has_computed(int tid, long long at_first) {
 
 // Its P is taken and somebody else computes; it comes back and computes, too. A look freezes it, and it goes on when the other
 // one has had his slice.
+bool is_frozen_until_its_turn(subject& s) {
+  watcher w;
+  if (!is_robbed(s, w)) return false;
+  w.look(2ms);
+  const int tid = s.tid;
+  const long long asleep = weft::rt::task_cpu_time(tid);
+  if (signals_that_froze() != 0 || !s.wakes() || !has_computed(tid, asleep)) return false;
+  w.look(3ms);
+  if (!eventually_hogging([] { return signals_that_froze() == 1; })) return false;
+  const bool waits = eventually_hogging([&] { return weft::rt::task_state(tid) == 'S'; });
+  const bool without = waits && robbed() == 0 && !has_p(tid);
+  int slice = 0;
+  return without && eventually_hogging([&] {
+           w.look(4ms + ++slice * 1ms);
+           return has_p(tid);
+         });
+}
 WEFT_CHILD(comes_back) {
   return judged(
       [](subject& s) {
         s.reads();
         s.computes();
       },
+      is_frozen_until_its_turn, computes_to_the_end);
+}
+TEST_F(RobbedProcess, WhoComesBackAndComputesIsFrozen) { expect("comes_back"); }
+
+// … also where it is not to be interrupted: it has no P that it could keep. Once it has one it keeps it.
+WEFT_CHILD(comes_back_in_scope) {
+  return judged(
       [](subject& s) {
+        const weft::no_preempt scope;
+        s.reads();
+        s.computes();
+      },
+      [](subject& s) {
+        if (!is_frozen_until_its_turn(s)) return false;
+        const auto before = signals_that_froze();
         watcher w;
-        if (!is_robbed(s, w)) return false;
-        w.look(2ms);
-        const int tid = s.tid;
-        const long long asleep = weft::rt::task_cpu_time(tid);
-        if (signals_that_froze() != 0 || !s.wakes() || !has_computed(tid, asleep)) return false;
-        w.look(3ms);
-        if (!eventually_hogging([] { return signals_that_froze() == 1; })) return false;
-        const bool waits = eventually_hogging([&] { return weft::rt::task_state(tid) == 'S'; });
-        const bool without = waits && robbed() == 0 && !has_p(tid);
-        int slice = 0;
-        return without && eventually_hogging([&] {
-                 w.look(4ms + ++slice * 1ms);
-                 return has_p(tid);
-               });
+        for (int slice = 1; slice <= 20; ++slice) w.look(1s + slice * 1ms);
+        return has_p(s.tid) && signals_that_froze() == before;
       },
       computes_to_the_end);
 }
-TEST_F(RobbedProcess, WhoComesBackAndComputesIsFrozen) { expect("comes_back"); }
+TEST_F(RobbedProcess, WhoComesBackInANoPreemptScopeIsFrozen) { expect("comes_back_in_scope"); }
 
 // … but not if the P is idle: then that is its own again.
 WEFT_CHILD(comes_back_alone) {
