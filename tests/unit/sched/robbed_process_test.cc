@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <weft/chan.h>
 #include <weft/go.h>
 #include <weft/runtime.h>
 
@@ -66,6 +67,12 @@ int robbed() {
   const weft::rt::inside here;
   const weft::rt::scoped_lock held(weft::rt::sched.lock);
   return weft::rt::sched.robbed_count;
+}
+
+int frozen() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  return weft::rt::sched.frozen_ms;
 }
 
 // So much more than at first: by then a look sees that it computes.
@@ -146,6 +153,63 @@ TEST_F(RobbedProcess, WhoComesBackToAnIdlePGetsIt) {
   GTEST_SKIP() << "Ms take naps there, with the P";
 #endif
   expect("comes_back_alone");
+}
+
+// … nor while the world is stopped, which did not wait for it: the look that sees it compute freezes it until the world starts.
+WEFT_CHILD(comes_back_while_stopped) {
+  return judged(
+      [](subject& s) {
+        s.reads();
+        s.computes();
+      },
+      [](subject& s) {
+        watcher w;
+        if (!is_robbed(s, w) || !eventually_hogging(p_is_idle)) return false;
+        w.look(2ms);
+        const int tid = s.tid;
+        const long long asleep = weft::rt::task_cpu_time(tid);
+        const bool frozen_in_time = weft::runtime::stop_the_world([&] {
+          if (!s.wakes() || !has_computed(tid, asleep)) return false;
+          w.look(3ms);
+          return eventually_hogging(
+              [&] { return signals_that_froze() == 1 && weft::rt::task_state(tid) == 'S'; });
+        });
+        return frozen_in_time && eventually_hogging([&] { return has_p(tid); }) && robbed() == 0 &&
+               signals_that_froze() == 1;
+      });
+}
+TEST_F(RobbedProcess, WhoComesBackInAStoppedWorldAndComputesIsFrozen) {
+  expect("comes_back_while_stopped");
+}
+
+// … and its next call of the runtime does not return before.
+WEFT_CHILD(calls_while_stopped) {
+  static std::atomic<bool> returned{false};
+  return judged(
+      [](subject& s) {
+        weft::chan<int> c;
+        s.reads();
+        static_cast<void>(c.try_recv());
+        returned = true;
+        s.computes();
+      },
+      [](subject& s) {
+        watcher w;
+        if (!is_robbed(s, w) || !eventually_hogging(p_is_idle)) return false;
+        w.look(2ms);
+        const int tid = s.tid;
+        const bool waits = weft::runtime::stop_the_world([&] {
+          if (!s.wakes() || !eventually_hogging([] { return frozen() == 1; })) return false;
+          w.look(3ms);
+          w.look(5ms);
+          return eventually_hogging([&] { return weft::rt::task_state(tid) == 'S'; }) && !returned;
+        });
+        return waits && eventually_hogging([&] { return returned && has_p(tid); }) &&
+               robbed() == 0 && signals_that_froze() == 0;
+      });
+}
+TEST_F(RobbedProcess, WhoComesBackInAStoppedWorldWaitsInTheRuntime) {
+  expect("calls_while_stopped");
 }
 
 // Beside somebody who computes the next look is a millisecond later; if it sleeps on, less often, and not never. It is not
