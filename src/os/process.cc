@@ -134,7 +134,15 @@ bool task_waits_for_lock(int tid) noexcept {
   char text[32];
   read_file_of_task(tid, "syscall", text);
   if (text[0] == '\0') return true;
-  return std::strtol(text, nullptr, 10) == SYS_futex;  // "running" is none
+  char* end = text;
+  switch (std::strtol(text, &end, 10)) {
+    case SYS_futex:
+    case SYS_flock:
+    case SYS_fcntl:  // which of its commands is not known, but the others do not sleep
+    case SYS_semop:
+    case SYS_semtimedop: return end != text;  // "running" is none
+    default: return false;
+  }
 }
 
 bool task_blocks(int tid, int signal) noexcept {

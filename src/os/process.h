@@ -16,8 +16,9 @@ int count_tasks() noexcept;
 /// gone. Neither allocates nor takes a lock.
 char task_state(int tid) noexcept;
 
-/// Whether the thread, which is asleep, may be waiting for a lock of this process: whether its system call is futex(2). True if
-/// the kernel does not tell. Neither allocates nor takes a lock.
+/// Whether the thread, which is asleep, may be waiting for a lock of this process: whether its system call is one that waits for
+/// somebody else to let something go, futex(2), flock(2), fcntl(2), semop(2). True if the kernel does not tell. Neither
+/// allocates nor takes a lock.
 bool task_waits_for_lock(int tid) noexcept;
 
 /// Whether the thread keeps this signal back. Neither allocates nor takes a lock.

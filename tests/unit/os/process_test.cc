@@ -6,12 +6,18 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <latch>
 #include <malloc.h>
 #include <mutex>
 #include <sched.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -158,6 +164,34 @@ TEST(ProcessTest, WhoWaitsForALock) {
   std::mutex m;
   m.lock();
   EXPECT_TRUE(waits_for_lock([&] { const std::lock_guard held(m); }, [&] { m.unlock(); }));
+  const int file = memfd_create("lock", MFD_CLOEXEC);
+  const int other = open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(file, LOCK_EX), 0);
+  EXPECT_TRUE(waits_for_lock([&] { EXPECT_EQ(flock(other, LOCK_EX), 0); },
+                             [&] { EXPECT_EQ(flock(file, LOCK_UN), 0); }));
+  struct flock all {};
+  all.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(file, F_OFD_SETLKW, &all), 0);
+  EXPECT_TRUE(waits_for_lock(
+      [&] {
+        struct flock waits = all;
+        EXPECT_EQ(fcntl(other, F_OFD_SETLKW, &waits), 0);
+      },
+      [&] { close(file); }));
+  close(other);
+  const int semaphore = semget(IPC_PRIVATE, 1, 0600);
+  if (semaphore >= 0) {  // some sandboxes have none
+    EXPECT_TRUE(waits_for_lock(
+        [&] {
+          sembuf lower{0, -1, 0};
+          EXPECT_EQ(semop(semaphore, &lower, 1), 0);
+        },
+        [&] {
+          sembuf raise{0, 1, 0};
+          EXPECT_EQ(semop(semaphore, &raise, 1), 0);
+        }));
+    semctl(semaphore, 0, IPC_RMID);
+  }
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   char c = 0;

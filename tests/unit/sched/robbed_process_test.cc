@@ -4,8 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <weft/chan.h>
@@ -17,7 +21,9 @@
 #include "gmp/m.h"
 #include "gmp/p.h"
 #include "gmp/sched.h"
+#include "os/clock.h"
 #include "os/process.h"
+#include "sched/spawner.h"
 #include "support/child_suite.h"
 #include "unit/sched/judged.h"
 
@@ -277,17 +283,27 @@ TEST_F(RobbedProcess, WhoSleepsBesideTwoWhoTakeTurnsIsNotLookedAtMoreOften) {
 
 // -- who gets the P ------------------------------------------------------------------------------
 
-// Computes with its lock held.
+// Computes with its lock held: a mutex, or a file.
 struct holder {
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static bool by_file;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  int file = memfd_create("lock", MFD_CLOEXEC);
   std::atomic<int> tid{0};
 
+  // As a description of its own, which alone has the lock.
+  int opened() const {
+    return open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR | O_CLOEXEC);
+  }
+  void lock(int fd) { by_file ? flock(fd, LOCK_EX) : pthread_mutex_lock(&mutex); }
+  void unlock(int fd) { by_file ? flock(fd, LOCK_UN) : pthread_mutex_unlock(&mutex); }
   void holds(const subject& s) {
-    pthread_mutex_lock(&lock);
+    const int fd = opened();
+    lock(fd);
     tid = gettid();
     while (!s.over) {
     }
-    pthread_mutex_unlock(&lock);
+    unlock(fd);
+    close(fd);
   }
   const weft::rt::M& thread_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
     const weft::rt::M* mp = weft::rt::sched.all_ms;
@@ -303,6 +319,7 @@ struct holder {
   }
 };
 
+bool holder::by_file = false;
 holder first, second;
 std::atomic<holder*> wanted{nullptr};
 std::atomic<int> waiter{0};
@@ -316,15 +333,33 @@ bool waits_for_the_oldest() {
     if (first.is_asked_locked() || second.is_asked_locked()) return false;
     wanted = first.frozen_since_locked() < second.frozen_since_locked() ? &first : &second;
   }
+  const int fd = wanted.load()->opened();
   waiter = gettid();
-  pthread_mutex_lock(&wanted.load()->lock);
-  pthread_mutex_unlock(&wanted.load()->lock);
+  wanted.load()->lock(fd);
+  wanted.load()->unlock(fd);
+  close(fd);
   return true;
 }
 
+// Whatever the time: nobody is preferred because he has been frozen for long.
+void are_frozen_just_now() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  const std::int64_t now = weft::rt::nanotime();
+  for (const holder* h : {&first, &second}) {
+    h->thread_locked().curg->frozen_since = now + (h != wanted ? 1 : 0);
+  }
+}
+bool an_m_is_idle() {
+  const weft::rt::inside here;
+  const weft::rt::scoped_lock held(weft::rt::sched.lock);
+  weft::rt::request_spare_ms_locked(1);
+  return weft::rt::sched.idle_ms != nullptr;
+}
+
 // Two were frozen, each with a lock. The third one waits for that of the one who was frozen first; a fourth one has not had his
-// slice, and would be next otherwise.
-WEFT_CHILD(waits_for_a_holder) {
+// slice, and would be next otherwise, on an M that has nothing else to do.
+int waits_for_a_holder() {
   static std::atomic<bool> fresh_ran{false};
   return judged([](subject& s) { first.holds(s); },
                 [](subject&) {
@@ -342,16 +377,32 @@ WEFT_CHILD(waits_for_a_holder) {
                     while (!waits_for_the_oldest()) weft::gosched();
                   });
                   if (!until([] { return waiter != 0; })) return false;
-                  const auto waits = [] { return weft::rt::task_waits_for_lock(waiter); };
+                  const auto waits = [] { return weft::rt::task_state(waiter) == 'S'; };
                   if (!eventually_hogging(waits) || !has_p(waiter)) return false;
+                  const auto before = weft::test::robberies();
                   weft::go([] { fresh_ran = true; });
-                  return eventually_hogging([&] { return w.takes_p(now += 200us); }) &&
+                  if (!eventually_hogging(an_m_is_idle)) return false;
+                  const auto is_robbed = [&] {
+                    are_frozen_just_now();
+                    w.look(now += 200us);
+                    return weft::test::robberies() != before;
+                  };
+                  return eventually_hogging(is_robbed) &&
                          eventually_hogging([] { return has_p(wanted.load()->tid); }) && !fresh_ran;
                 },
                 [](subject& s) { second.holds(s); });
 }
+WEFT_CHILD(waits_for_a_mutex) { return waits_for_a_holder(); }
 TEST_F(RobbedProcess, ThePOfOneWhoWaitsForALockGoesToTheOldestFrozen) {
-  expect("waits_for_a_holder");
+  expect("waits_for_a_mutex");
+}
+
+WEFT_CHILD(waits_for_a_file) {
+  holder::by_file = true;
+  return waits_for_a_holder();
+}
+TEST_F(RobbedProcess, ThePOfOneWhoWaitsForAFileGoesToTheOldestFrozen) {
+  expect("waits_for_a_file");
 }
 
 }  // namespace
