@@ -1,5 +1,6 @@
 // What preemption must not disturb, each in a process of its own: the program's signals, its handlers and their stacks, its
 // children, its user ids; and what must work without: the signal, the kernel's fences, interruptions altogether.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -562,6 +563,19 @@ WEFT_CHILD(few_stand_still) {
 }
 TEST_F(PreemptProcess, AsManyStandStillAsTheKeySays) {
   expect("few_stand_still", {"WEFTDEBUG=maxfrozen=1"});
+}
+
+// Without the key.
+WEFT_CHILD(many_may_stand_still) {
+  bool right = true;
+  for (const int n : {1, 16, 17, 40}) {
+    weft::runtime::gomaxprocs(n);
+    right &= weft::rt::most_frozen() == std::max(64, 4 * n);
+  }
+  return right ? kRight : 1;
+}
+TEST_F(PreemptProcess, FourOnEachPMayStandStillAndNoFewerThan64) {
+  expect("many_may_stand_still", {"WEFTDEBUG="});
 }
 
 // One that sleeps for a moment at a time beside goroutines that compute on all Ps stops the world now and then: nobody
