@@ -209,7 +209,7 @@ WEFT_CHILD(users_handlers) {
 }
 TEST_F(PreemptProcess, BesideUsersHandlers) { expect("users_handlers"); }
 
-// A goroutine's thread keeps the mask and the stack for handlers that the goroutine has given it.
+// Go: TestSigStackSwapping. A goroutine's thread keeps the mask and the stack for handlers that the goroutine has given it.
 WEFT_CHILD(mask_and_stack) {
   static std::array<char, 64 * 1024> own_stack;
   static std::atomic<int> inside{0}, outside{0};
@@ -256,6 +256,39 @@ TEST_F(PreemptProcess, KeepsMaskAndSignalStack) {
   if (WEFT_TEST_TSAN) GTEST_SKIP() << "TSan runs handlers elsewhere";
   expect("mask_and_stack");
 }
+
+// Go: TestCgoSignalDeadlock. A plain thread sends signals to the process, whoever gets them, while goroutines come and go, and the
+// world is stopped again and again. All of it ends.
+WEFT_CHILD(signals_beside_gc) {
+  static std::atomic<long> handled{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++handled; };
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigaction(SIGUSR2, &action, nullptr);
+  std::atomic<bool> over{false};
+  std::atomic<long> ran{0};
+  std::thread plain([&] {
+    while (!over) {
+      kill(getpid(), SIGUSR2);
+      sched_yield();
+    }
+  });
+  constexpr int kRounds = 50, kEach = 100;
+  weft::run([&] {
+    under_preemption([&] {
+      for (int i = 0; i < kRounds || handled == 0; ++i) {
+        weft::wait_group ended;
+        for (int j = 0; j < kEach; ++j) ended.go([&] { ++ran; });
+        weft::runtime::gc();
+        ended.wait();
+      }
+    });
+  });
+  over = true;
+  plain.join();
+  return ran >= kRounds * kEach ? kRight : 1;
+}
+TEST_F(PreemptProcess, SignalsFromAPlainThread) { expect("signals_beside_gc"); }
 
 // glibc's setgid() signals every thread and waits for it: those that are frozen must answer, too.
 WEFT_CHILD(changes_ids) {
