@@ -98,6 +98,35 @@ WEFT_CHILD(stands_aside) {
 }
 TEST_F(PreemptHandler, StandsOnTheStackForHandlers) { expect("stands_aside"); }
 
+// -- the program's own handlers -------------------------------------------------------------------
+
+std::atomic<bool> other_ran{false};
+
+// The only P is that of a goroutine whose thread is in a handler of the program's, which computes until another goroutine has
+// run: it is frozen there, and goes on there. On the goroutine's stack, or beneath the runtime's handler on the thread's.
+int frozen_in_users_handler(int flags) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    while (!other_ran) {
+    }
+  };
+  action.sa_flags = flags;
+  sigaction(SIGUSR2, &action, nullptr);
+  weft::run([] {
+    weft::wait_group ended;
+    ended.go([] { other_ran = true; });
+    raise(SIGUSR2);
+    ended.wait();
+  });
+  return kRight;
+}
+WEFT_CHILD(users_handler) { return frozen_in_users_handler(0); }
+WEFT_CHILD(users_handler_aside) { return frozen_in_users_handler(SA_ONSTACK); }
+TEST_F(PreemptHandler, FreezesWithinAUsersHandler) {
+  expect("users_handler");
+  expect("users_handler_aside");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) { return weft::test::main_with_children(argc, argv); }
