@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <gtest/gtest.h>
 #include <thread>
@@ -15,7 +16,10 @@
 #include <weft/weft.h>
 
 #include "gmp/inside.h"
+#include "gmp/m.h"
+#include "gmp/p.h"
 #include "gmp/sched.h"
+#include "os/process.h"
 #include "os/test_hooks.h"
 #include "support/child_suite.h"
 #include "support/preemptions.h"
@@ -44,8 +48,15 @@ void compute_then_unlock() {
   unlock_libc();
 }
 
-// Of one that hangs.
-void print_state() {
+// Of the process, ns.
+long long processor_time() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+// Of one that hangs, or is slow: then its threads have had little of a processor, and some of them are waiting for one.
+WEFT_NO_TSAN void print_state() {
   using weft::rt::sched;
   const weft::rt::inside here;
   const weft::rt::scoped_lock held(sched.lock);
@@ -58,8 +69,20 @@ void print_state() {
                static_cast<int>(sched.frozen_ms), static_cast<int>(sched.robbed_count),
                static_cast<int>(sched.spares_to_make), static_cast<int>(sched.spares_coming),
                static_cast<int>(sched.system_threads));
-  std::fprintf(stderr, "idle Ps %d, unmanned %d\n", static_cast<int>(sched.idle.idle()),
-               sched.unmanned_ps != nullptr);
+  std::fprintf(stderr, "idle Ps %d, unmanned %d; processor time %lld ms\n",
+               static_cast<int>(sched.idle.idle()), sched.unmanned_ps != nullptr,
+               processor_time() / 1'000'000);
+  for (const weft::rt::M* mp = sched.all_ms; mp != nullptr; mp = mp->all_next) {
+    if (mp->tid == 0) continue;
+    std::fprintf(
+        stderr,
+        "thread %d %c %lld us, P %d, next P %d, frozen %d, returned %d, outside %d, robbed %d, "
+        "signalled %d\n",
+        mp->tid, weft::rt::task_state(mp->tid), weft::rt::task_cpu_time(mp->tid) / 1000,
+        mp->p != nullptr ? mp->p->id : -1, mp->nextp != nullptr ? mp->nextp->id : -1,
+        mp->frozen_outside, mp->returned, mp->border.outside(), mp->border.robbed(),
+        static_cast<int>(mp->signalled.load(std::memory_order_relaxed)));
+  }
 }
 
 // The plain thread judges, whatever becomes of the goroutines.
@@ -118,11 +141,15 @@ WEFT_CHILD(stop_beside_creation) {
         }
       });
       while (!begun) weft::gosched();
-      while (!somebody_waits() && !over) {  // until one of them needs a thread
-        ended.go([] {
-          while (!over) {
-          }
-        });
+      // Until one of them needs a thread. More than these find no P anyway; each would have to be frozen for all the others.
+      constexpr int kSpinners = 12;
+      for (int n = 0; !somebody_waits() && !over; ++n) {
+        if (n < kSpinners) {
+          ended.go([] {
+            while (!over) {
+            }
+          });
+        }
         compute(1ms);
       }
       ended.wait();
