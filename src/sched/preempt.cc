@@ -272,7 +272,7 @@ void freeze(M* mp) {
     get_p_unlock(mp, /*outside=*/true);  // it was taken, and the goroutine computes on
     return;
   }
-  if (keeps) {
+  if (keeps && !WEFT_MUTANT("scope-ends-early")) {
     if (!WEFT_MUTANT("scope-forgets-request")) {
       mp->border.ask();  // it was being taken, and was left alone after all
     }

@@ -361,15 +361,16 @@ void borrowed_and_poked(world& w) {
   s->all_run(w, 1);
 }
 
-// … or begins a no_preempt scope: in that it has its P, and nobody else.
-void borrowed_before_scope(world& w) {
+// … or begins a no_preempt scope: in that it has its P, and nobody else, though it is asked just when the stand-in tries to
+// borrow it.
+void borrowed_before_scope(world& w, bool asked) {
   auto* s = w.make<state>(w, 1, 3);
   auto* ran = w.make<bool>(false);
   job* h = s->add(w, "h");
   h->steps = {[=] {
     user_code([&] {
       s->computes[0] = true;
-      engine::get().point();
+      if (!asked) engine::get().point();
       {
         const no_preempt scope;
         const bool before = *ran;
@@ -379,7 +380,7 @@ void borrowed_before_scope(world& w) {
       compute(s->over);
     });
   }};
-  lends(w, s, h, *ran, false);
+  lends(w, s, h, *ran, asked);
 }
 
 // -- Ms that leave -------------------------------------------------------------------------------
@@ -415,11 +416,26 @@ const protocol kPreempt{
     "preempt",
     {"sched/preempt.cc", "sched/borrow.cc", "sched/blocking.cc", "sched/retake.cc", "sched/idle.cc",
      "gmp/border.h", "gmp/m.h"},
-    {"leaves-poked", "announced-in-vain", "another-call", "signal-of-the-last", "frozen-inside",
-     "request-dropped", "scope-forgets-request", "leave-ignores-request", "frozen-for-nothing",
-     "back-but-robbed", "back-without-looking", "repaid-in-vain", "scope-without-p", "rob-inside",
-     "asked-too-late", "later-without-request", "unmanned-without-request",
-     "unmanned-without-sysmon", "BD2"},
+    {"leaves-poked",
+     "announced-in-vain",
+     "another-call",
+     "signal-of-the-last",
+     "frozen-inside",
+     "request-dropped",
+     "scope-forgets-request",
+     "leave-ignores-request",
+     "frozen-for-nothing",
+     "back-but-robbed",
+     "back-without-looking",
+     "repaid-in-vain",
+     "scope-without-p",
+     "scope-ends-early",
+     "rob-inside",
+     "asked-too-late",
+     "later-without-request",
+     "unmanned-without-request",
+     "unmanned-without-sysmon",
+     "BD2"},
     {
         {"asked", {.preemptions = 2, .old_loads = 1}, [](world& w) { asked(w, 1); }},
         {"asked in a scope", {.preemptions = 2, .old_loads = 1}, asked_in_scope},
@@ -440,7 +456,12 @@ const protocol kPreempt{
          {.preemptions = 2, .old_loads = 0},
          [](world& w) { borrowed(w, 1, true); }},
         {"borrowed and poked", {.preemptions = 2, .old_loads = 0}, borrowed_and_poked},
-        {"borrowed before a scope", {.preemptions = 2, .old_loads = 0}, borrowed_before_scope},
+        {"borrowed before a scope",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { borrowed_before_scope(w, false); }},
+        {"borrowed before a scope, and asked",
+         {.preemptions = 2, .old_loads = 0},
+         [](world& w) { borrowed_before_scope(w, true); }},
         {"blocks", {.preemptions = 2, .old_loads = 1}, blocks},
         {"asked before it blocks", {.preemptions = 2, .old_loads = 0}, asked_before_it_blocks},
         {"comes too late", {.preemptions = 2, .old_loads = 0}, comes_too_late},
