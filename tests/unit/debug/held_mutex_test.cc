@@ -12,6 +12,7 @@
 
 #include "support/child_suite.h"
 #include "support/patience.h"
+#include "support/waiting.h"
 
 namespace {
 
@@ -79,7 +80,10 @@ WEFT_CHILD(parks_at_channel) {
   return weft::run(
       [] {
         weft::chan<int> c;
-        weft::go([c]() mutable { c.send(1); });
+        weft::go([c]() mutable {
+          while (weft::test::waiting_goroutines() < 1) weft::gosched();  // it parks first
+          c.send(1);
+        });
         never_named.lock();
         c.recv();
         never_named.unlock();
