@@ -26,6 +26,7 @@
 #include "os/clock.h"
 #include "os/cpu.h"
 #include "support/patience.h"
+#include "support/processors.h"
 
 namespace weft::rt {
 namespace {
@@ -63,18 +64,6 @@ void with_threads(int count, Setup setup, Check check) {
   for (int tid : tids) await_gone(tid);
 }
 
-/// On its n-th processor, and on no other one, from now on: the calling thread.
-void stay_on(int n) {
-  cpu_set_t allowed;
-  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-  int cpu = 0;
-  while (!CPU_ISSET(cpu, &allowed) || n-- > 0) ++cpu;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-}
-
 /// Off its processor for good: it is said to sleep shortly before.
 bool is_at_rest(int tid) {
   if (tid == 0 || task_state(tid) != 'S') return false;
@@ -89,7 +78,7 @@ TEST(ProcessTest, TellsWhoIsOnAProcessor) {
   std::atomic<bool> over{false};
   std::latch end(1);
   std::thread spins([&] {
-    stay_on(0);
+    EXPECT_TRUE(test::stay_on(0));
     spinner = gettid();
     while (!over) {
     }
@@ -101,7 +90,7 @@ TEST(ProcessTest, TellsWhoIsOnAProcessor) {
   // Both must be on processors at once, and the machine may be late to give them one each. Where others want those, too,
   // it is for moments only: so there are many looks before each yield, which costs the looker a slice.
   std::thread looks([&] {
-    stay_on(1);
+    EXPECT_TRUE(test::stay_on(1));
     EXPECT_TRUE(test::eventually_hogging([&] {
       bool seen = false;
       for (int i = 0; i < 200 && spinner != 0 && !seen; ++i) seen = task_runs(spinner);
@@ -239,7 +228,7 @@ TEST(CpuTest, CountsTheAffinityMask) {
   EXPECT_GE(all, 1);
   EXPECT_EQ(all, static_cast<int>(std::thread::hardware_concurrency()));
   std::thread([] {  // a mask is per thread
-    stay_on(0);
+    EXPECT_TRUE(test::stay_on(0));
     EXPECT_EQ(affinity_cpus(), 1);
   })
       .join();
