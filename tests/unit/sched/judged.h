@@ -53,7 +53,13 @@ struct subject {
     while (!over) {
     }
   }
-  bool sleeps() const { return tid != 0 && rt::task_state(tid) == 'S'; }
+  // So that no look sees it use its processor any more: it is said to sleep shortly before.
+  bool sleeps() const {
+    if (tid == 0 || rt::task_state(tid) != 'S') return false;
+    const long long before = rt::task_cpu_time(tid);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // sleep-ok: two looks at another
+    return rt::task_state(tid) == 'S' && rt::task_cpu_time(tid) == before;
+  }
   bool wakes() const { return write(fd[1], "x", 1) == 1; }
 };
 
