@@ -163,6 +163,7 @@ WEFT_CHILD(lends_and_exits) {
 TEST_F(ExitRobbed, HavingLentItsPToWhoStopsTheWorld) {
   weft::test::child_result r{kUnlucky, {}};
   for (int i = 0; i < 6 && r.status == kUnlucky; ++i) r = run("lends_and_exits");
+  if (r.status == kUnlucky) GTEST_SKIP() << "nobody stopped the world while the P was lent";
   EXPECT_EQ(r.status, kRight) << r.output;
 }
 

@@ -267,6 +267,7 @@ TEST_F(SysmonProcess, WhoIsFrozenOnAnErrandStandsInNoLonger) {
   for (int i = 0; i < 6 && r.status == kUnlucky; ++i) {
     r = weft::test::run_child("frozen_on_an_errand", {"WEFTMAXPROCS=1"});
   }
+  if (r.status == kUnlucky) GTEST_SKIP() << "nobody was frozen on an errand: the machine is busy";
   EXPECT_EQ(r.status, kRight) << r.output;
 }
 
