@@ -25,6 +25,7 @@
 #include "support/files.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
+#include "support/thread_state.h"
 #include "support/waiting.h"
 
 namespace {
@@ -245,7 +246,7 @@ TEST_P(Io, WaitsForRoom) {
     for (const bool with_limit : {false, true}) {
       while (::write(ends[0], buffer, sizeof buffer) > 0) {
       }
-      ASSERT_EQ(errno, EAGAIN);
+      ASSERT_EQ(weft::test::get_errno(), EAGAIN);
       std::error_code ec;
       p.wait_writable(clock::now() + 2ms, ec);
       EXPECT_EQ(ec, std::errc::timed_out);
