@@ -13,6 +13,7 @@
 #include "base/print.h"
 #include "crash/programs/program.h"
 #include "gmp/inside.h"
+#include "gmp/sched.h"
 #include "os/clock.h"
 #include "sched/diagnostics.h"
 #include "sched/sysmon.h"
@@ -77,9 +78,16 @@ CRASH_PROGRAM(schedtrace_frozen) {
           });
         }
         while (computing.load() < 2) weft::gosched();
-        const weft::rt::inside here;
-        weft::rt::printer out;
-        weft::rt::print_schedtrace(out, weft::rt::nanotime(), false, true);
+        // Who has lost its P while its thread waited for a page is frozen when sysmon looks at it again.
+        for (bool frozen = false; !frozen; weft::gosched()) {
+          const weft::rt::inside here;
+          {
+            const weft::rt::scoped_lock held(weft::rt::sched.lock);
+            frozen = weft::rt::sched.frozen_ms == 2;
+          }
+          weft::rt::printer out;
+          if (frozen) weft::rt::print_schedtrace(out, weft::rt::nanotime(), false, true);
+        }
       },
       {.max_procs = 1});
 }
