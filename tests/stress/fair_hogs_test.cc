@@ -1,7 +1,8 @@
 // gomaxprocs is a bound, also for goroutines that compute without ever calling the runtime, some of which come from blocking
 // calls in which they have lost their P, once or again and again; and they share what there is.
 //
-// By default a second, and orders of magnitude, since the machine may be busy; WEFT_HOG_SECONDS makes it a measurement.
+// By default a second, and orders of magnitude, since the machine may be busy; WEFT_HOG_SECONDS makes it a measurement. What
+// shares are of is slices: where the machine leaves no room for many of them in the time, it takes longer.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,6 +27,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+using weft::test::preemptions;
 using weft::test::test_clock;
 
 double cpu_seconds(clockid_t clock) {
@@ -49,6 +51,7 @@ std::map<std::string, double> seconds_without_processor() {
 class FairHogs : public weft::test::runtime_test {
  protected:
   static constexpr int kHogs = 8;
+  static constexpr std::uint64_t kSlices = 12;  // for each of them, at least
 
   void SetUp() override {
     const char* text = std::getenv("WEFT_HOG_SECONDS");
@@ -68,7 +71,12 @@ class FairHogs : public weft::test::runtime_test {
           weft::wait_group hogs;
           for (int i = 0; i < n; ++i) hogs.go([&, i] { hog(i, stop); });
           const std::chrono::duration<double> time(seconds_);
+          const std::uint64_t some_slices = preemptions() + kSlices * static_cast<unsigned>(n);
+          const auto limit = began + time + 20s * weft::test::slowness();
           weft::this_thread::sleep_for(time);  // sleep-ok: what is measured
+          while (preemptions() < some_slices && test_clock::now() < limit) {
+            weft::this_thread::sleep_for(10ms);  // sleep-ok: what is measured
+          }
           cpu_ = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - before;
           wall_ = std::chrono::duration<double>(test_clock::now() - began).count();
           for (const auto& [thread, waited] : seconds_without_processor()) {
