@@ -17,6 +17,7 @@
 #include <weft/process.h>
 #include <weft/signal.h>
 
+#include "support/cancelled_when_it_runs.h"
 #include "support/files.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
@@ -218,7 +219,15 @@ TEST_P(Forms, ProgramsThatAreKilled) {
     std::error_code ec;
     EXPECT_EQ(thrown_by([&] { sleeps.run(cancelled()); }), "run sleep: context canceled");
     EXPECT_EQ(thrown_by([&] { sleeps.output(cancelled()); }), "run sleep: context canceled");
-    EXPECT_EQ(sleeps.output(cancelled(), ec).signal, SIGKILL);
+    const auto nothing = sleeps.output(cancelled(), ec);  // it was not started
+    EXPECT_EQ(nothing.exit_code, -1);
+    EXPECT_EQ(nothing.signal, 0);
+    EXPECT_EQ(ec, std::errc::operation_canceled);
+    const weft::test::cancelled_when_it_runs it;
+    const auto killed = command("sh", {"-c", "echo >&0; exec sleep 1000"})
+                            .in(weft::process::stream_choice::fd(it.ends[0]))
+                            .output(it.ctx, ec);
+    EXPECT_EQ(killed.signal, SIGKILL);
     EXPECT_EQ(ec, std::errc::operation_canceled);
     EXPECT_TRUE(command("true").run(weft::context()).ok());
     EXPECT_EQ(command("echo", {"x"}).output(weft::context()).out, "x\n");

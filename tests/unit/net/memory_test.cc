@@ -13,7 +13,6 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 #include <weft/context.h>
@@ -21,6 +20,7 @@
 #include <weft/net.h>
 #include <weft/process.h>
 
+#include "support/cancelled_when_it_runs.h"
 #include "support/files.h"
 #include "support/fixture.h"
 #include "support/sockets.h"
@@ -126,31 +126,6 @@ TEST_P(NoMemory, Sockets) {
   });
 }
 
-// A context, and an input of a program, which says by it that it runs: then the context is cancelled. Otherwise it reads it,
-// to its end.
-struct cancelled_when_it_runs {
-  cancelled_when_it_runs() {
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    auto [c, cancel] = weft::with_cancel(weft::context());
-    ctx = c;
-    cancels = std::thread([fd = ends[1], cancel = cancel] {
-      char said = 0;
-      if (::read(fd, &said, 1) == 1) cancel();
-    });
-  }
-  ~cancelled_when_it_runs() {
-    ::close(ends[0]);
-    cancels.join();
-    ::close(ends[1]);
-  }
-  cancelled_when_it_runs(const cancelled_when_it_runs&) = delete;
-  cancelled_when_it_runs& operator=(const cancelled_when_it_runs&) = delete;
-
-  int ends[2] = {-1, -1};
-  weft::context ctx;
-  std::thread cancels;
-};
-
 TEST_P(NoMemory, PipesAndPrograms) {
   run([&] {
     at_every_allocation("pipe", 2, kNothing, [](int) { weft::io::pipe(); });
@@ -167,7 +142,7 @@ TEST_P(NoMemory, PipesAndPrograms) {
     });
     // Whoever reads one of its streams gives up if nobody can be had for the other, though the program goes on. It says
     // nothing: a reader without memory for that could not tell the caller.
-    const auto prepare = [] { return std::make_unique<cancelled_when_it_runs>(); };
+    const auto prepare = [] { return std::make_unique<weft::test::cancelled_when_it_runs>(); };
     at_every_allocation("output of a program", 5, prepare, [](const auto& p) {
       std::error_code ec;
       weft::process::command("sh", {"-c", "echo >&0; exec cat"})
