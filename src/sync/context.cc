@@ -194,6 +194,10 @@ context_node* context_with_deadline(context_node* parent, std::int64_t deadline,
     return context_with_cancel(parent);
   }
   auto* n = new cancel_node(parent, deadline);
+  if (context_error(parent)) {  // the first reason counts, whatever the time
+    hear_of_parent(n);
+    return n;
+  }
   const std::int64_t now = rt::nanotime();
   if (deadline <= now) {
     cancel_tree(n, context_errc::deadline_exceeded, cause);

@@ -1,4 +1,6 @@
 // Waiting with a context: what it adds to a channel's operations and to sleep.
+#include <algorithm>
+
 #include "chan/channel.h"
 #include "sched/timed.h"
 #include "sync/context_node.h"
@@ -45,7 +47,9 @@ chan_end chan_recv_with(channel* c, void* to, const context& ctx) {
 }
 
 std::error_code context_sleep(context_node* n, std::int64_t deadline) {
-  wait_for_limit(rt::wait_reason::sleep, {deadline, rt::source_of(n)});
+  // A sleeper means that something will still happen, however late: it has a timer.
+  const std::int64_t until = std::min(deadline, rt::kNever - 1);
+  wait_for_limit(rt::wait_reason::sleep, {until, rt::source_of(n)});
   return context_error(n);
 }
 

@@ -294,6 +294,22 @@ TEST_P(Context, BornWhileTheParentIsCancelled) {
   });
 }
 
+// The first reason counts, and a parent that is cancelled already was first, however late it is. [CX-3]
+TEST_P(Context, BornTooLateOfACancelledParent) {
+  run([] {
+    auto [parent, cancel] = weft::with_cancel_cause(context::background());
+    cancel(reason("parent"));
+    for (const auto d : {-1s, 0s, 1s}) {
+      const auto child = with_timeout(parent, d).ctx;
+      EXPECT_EQ(child.err(), std::errc::operation_canceled);
+      EXPECT_EQ(text_of(child.cause()), "parent");
+      EXPECT_TRUE(closed(child.done()));
+    }
+    const auto late = with_timeout(context::background(), 0s).ctx;
+    EXPECT_EQ(with_timeout(late, -1s).ctx.err(), std::errc::timed_out);
+  });
+}
+
 // Go: TestContextErrDoneRace [CX-2]
 TEST_P(Context, AnErrorMeansThatDoneIsClosed) {
   run([] {
