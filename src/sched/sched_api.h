@@ -225,6 +225,13 @@ void move_timers(std::int32_t procs);
   return true;
 }
 
+// Whether a goroutine that parks now is followed by runnext, as pick_local() decides: it is neither another one's turn nor time
+// to look at timers.
+inline bool runnext_is_next(const P* pp) {
+  return !slice_is_over(pp) && slice_of(pp) % kFairnessTick != 0 &&
+         (pp->timers.next() == kNever || pp->timer_countdown > 1);
+}
+
 // timer_watch.cc -------------------------------------------------------------------------------
 // pp's earliest timer is now at `when`: somebody must wake for it. mp is the M of the section, or null.
 void somebody_must_watch(M* mp, const P* pp, std::int64_t when);

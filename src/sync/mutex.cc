@@ -21,12 +21,14 @@ constexpr std::uint32_t kOneIn = 8;
 constexpr std::int64_t kStarvation = 1'000'000;  // ns
 
 // When the caller parks, does whoever it has woken run at once? As pick_local() sees it: not on a plain thread, nor where
-// a thread has one goroutine only, nor while the world stops: in exit() it would never run. Not seen by TSan: the M's.
+// a thread has one goroutine only, nor while the world stops, nor where it is somebody else's turn: in exit() it would never
+// run, and beside one who computes nobody had the mutex meanwhile. (Whoever is stopped before it parks, or wakes a
+// goroutine that is locked to a thread, is an exception, as is a starving waiter.) Not seen by TSan: the M's.
 WEFT_NO_TSAN bool successor_runs() {
   const M* mp = current_m();
   return mp != nullptr && mp->curg != nullptr && mp->locked_g == nullptr && mp->p != nullptr &&
          // order: AT1 relaxed, a hint: who stops the world is asked under sched.lock
-         mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) == 0;
+         mp->p->attention.load(WEFT_ORDER(AT1, relaxed)) == 0 && runnext_is_next(mp->p);
 }
 
 }  // namespace

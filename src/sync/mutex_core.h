@@ -349,6 +349,12 @@ class mutex_core : public made_word {
     }
   }
 
+  // Holding the queue bit: the next one is a goroutine. A plain thread would need long to come.
+  bool follows(const Node* taken_out) const {
+    const Node* next = taken_out != nullptr ? taken_out : list_.front();
+    return next == nullptr || next->who != 0;
+  }
+
   // Holding the queue bit, drops it, and `also` (the locked bit, or nothing); in starvation mode
   // the locked bit goes to the first waiter instead. Returns whom to rouse, or null: then somebody
   // who is awake will unlock later.
@@ -359,8 +365,8 @@ class mutex_core : public made_word {
       std::uint32_t s = state_.load(WEFT_ORDER(MX0, relaxed));
       // Those who were listed when it was decided to come here may have given up. (Starving, somebody is: M3.)
       const bool anybody = s >= kWaiter || WEFT_MUTANT("handed-over-to-nobody");
-      const bool hand_over =
-          also != 0 && ((s & kStarving) != 0 || (parks && anybody && (s & kWoken) == 0));
+      const bool hand_over = also != 0 && ((s & kStarving) != 0 ||
+                                           (parks && anybody && (s & kWoken) == 0 && follows(n)));
       const bool wake =
           hand_over || ((s & (kWoken | kStarving)) == 0 && (s & kLocked & ~also) == 0 &&
                         !(also == 0 && WEFT_MUTANT("adopted-and-forgotten")));

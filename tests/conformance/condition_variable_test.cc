@@ -11,10 +11,13 @@
 #include <vector>
 
 #include <weft/condition_variable.h>
+#include <weft/go.h>
+#include <weft/runtime.h>
 #include <weft/thread.h>
 #include <weft/wait_group.h>
 
 #include "support/fixture.h"
+#include "support/preemptions.h"
 
 namespace {
 
@@ -488,21 +491,84 @@ TEST_P(Cond, StopToken) {
   });
 }
 
-// std's own condition_variable_any works with weft::mutex, between plain threads.
-TEST_P(Cond, StdConditionVariableAny) {
+// std's own condition_variable_any works with weft::mutex, between plain threads, and in goroutines: it blocks their threads,
+// which is a call that nobody announced.
+template <class Thread>
+void std_condition_variable_any() {
   weft::mutex m;
   std::condition_variable_any cv;
-  bool ready = false;
-  std::thread waiter([&] {
+  bool ready = false, waits = false;
+  Thread waiter([&] {
     std::unique_lock l(m);
+    waits = true;
     cv.wait(l, [&] { return ready; });
   });
+  const auto it_waits = [&] {
+    const std::lock_guard held(m);
+    return waits;
+  };
+  while (!it_waits()) weft::this_thread::yield();
   {
     const std::lock_guard held(m);
     ready = true;
   }
   cv.notify_all();
   waiter.join();
+}
+TEST_P(Cond, StdConditionVariableAny) {
+  std_condition_variable_any<std::thread>();
+  run(std_condition_variable_any<weft::thread>);
+}
+
+// Whoever waits for a condition hands its mutex over only to one who runs next. Where it is somebody else's turn, every so
+// many switches, that one finds the mutex free: it may compute for long, or call exit(), and nobody would have it.
+TEST_P(Cond, HandsOverToWhomItIsTheTurnOf) {
+  if (procs() != 1) return;
+  run([] {
+    int kept_from_others = 0;
+    for (int rounds = 0, i = 0; rounds < 400; ++i) {
+      const auto lost_before = weft::test::handoffs();
+      const weft::no_preempt whole_turn;
+      weft::mutex m;
+      weft::condition_variable cv;
+      bool wants = false, got = false, refused = false, met = false;
+      weft::unique_lock l(m);
+      weft::thread next([&] {
+        const weft::no_preempt turn;
+        wants = true;
+        m.lock();
+        got = true;
+        m.unlock();
+      });
+      while (!wants) weft::gosched();
+      bool waits = false;
+      weft::thread other([&] {
+        const weft::no_preempt turn;
+        while (!waits) weft::gosched();
+        const bool free = m.try_lock();
+        if (free) m.unlock();
+        refused = !free && !got;
+        while (!got) weft::gosched();
+        const std::lock_guard held(m);
+        met = true;
+        cv.notify_one();
+      });
+      for (int n = 0; n < i % 32; ++n) weft::gosched();  // another number of switches each time
+      if (i % 2 != 0) {
+        weft::go([] {});
+        weft::gosched();
+      }
+      waits = true;
+      cv.wait(l, [&] { return met; });
+      l.unlock();
+      next.join();
+      other.join();
+      if (weft::test::handoffs() != lost_before) continue;
+      kept_from_others += refused ? 1 : 0;
+      ++rounds;
+    }
+    EXPECT_EQ(kept_from_others, 0);
+  });
 }
 
 TEST_P(Cond, NobodyThere) {
