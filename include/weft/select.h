@@ -78,18 +78,20 @@ class send_case {
   select_case prepare() {
     if constexpr (std::is_copy_constructible_v<T>) {
       if (again_) {
-        copy_.reset();
-        copy_.emplace(value_);
+        if (!copy_ ||
+            !std::is_nothrow_move_constructible_v<T>) {  // a move that throws may spoil it
+          copy_.emplace(value_);
+        }
         return {ch_.get(), copy_.operator->(), 0, case_kind::send};
       }
     }
     return {ch_.get(), address_of(value_), 0, case_kind::send};
   }
   void run(bool) {
-    if constexpr (!std::is_copy_constructible_v<T>) {
-      if (again_) {
-        ch_.drop();
-      }
+    if constexpr (std::is_copy_constructible_v<T>) {
+      copy_.reset();  // it has been moved away
+    } else if (again_) {
+      ch_.drop();
     }
     f_();
   }
@@ -225,8 +227,8 @@ std::size_t select(C&&... cases) {
 ///     while (work_is_left()) s.select();
 ///
 /// It may be used any number of times. The channels stay alive while it has them. A case that sends
-/// does so with a copy of its value each time; if the value cannot be copied, once, and is never
-/// ready again after that. Not for use by several goroutines at once, but by the callables of its own
+/// does so with a copy of its value each time, made by the first select() after it was last chosen (by each, if
+/// moving the value may throw); if the value cannot be copied, once, and is never ready again after that. Not for use by several goroutines at once, but by the callables of its own
 /// cases: they may add to it, clear it, select again, and destroy it.
 class selector {
  public:
