@@ -342,6 +342,7 @@ class chan_core {
   }
 
   // A sender waited for the room there is now: his value goes to the tail, in his turn. keeps CH-c
+  // To TSan the receiver has met him, since it moves what he has made: more than [MM] promises.
   [[gnu::noinline]] void refill() {
     refilling r{this};
     while ((r.at = take_out(senders_)) != nullptr) {

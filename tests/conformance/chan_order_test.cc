@@ -59,6 +59,7 @@ static int sends(std::size_t capacity, bool in_time, Send sends, Receive receive
 }
 constexpr auto kSend = [](const chan<int>& c) { c.send(1); };
 constexpr auto kReceive = [](const chan<int>& c) { c.recv(); };
+constexpr auto kTryReceive = [](const chan<int>& c) { static_cast<void>(c.try_recv()); };
 constexpr auto kSelectSend = [](const chan<int>& c) {
   select(send(c, 1), recv(chan<int>(nullptr)));
 };
@@ -89,7 +90,8 @@ WEFT_CHILD(waiting_receiver_ordered) { return to_waiting_receiver(true); }
 WEFT_CHILD(waiting_receiver_racy) { return to_waiting_receiver(false); }
 
 // (4) A close happens before a receive that returns because of it.
-static int closes(bool in_time, bool waits) {
+template <class Receive>
+static int closes(bool in_time, bool waits, Receive receives) {
   const chan<int> c;
   const auto closer = [=] {
     if (in_time) set();
@@ -97,15 +99,19 @@ static int closes(bool in_time, bool waits) {
     if (!in_time) set();
   };
   const auto receiver = [=] {
-    c.recv();
+    receives(c);
     use();
   };
   return waits ? both(receiver, closer) : both(closer, receiver);
 }
-WEFT_CHILD(close_ordered) { return closes(true, false); }
-WEFT_CHILD(close_racy) { return closes(false, false); }
-WEFT_CHILD(close_waiting_ordered) { return closes(true, true); }
-WEFT_CHILD(close_waiting_racy) { return closes(false, true); }
+WEFT_CHILD(close_ordered) { return closes(true, false, kReceive); }
+WEFT_CHILD(close_racy) { return closes(false, false, kReceive); }
+WEFT_CHILD(close_waiting_ordered) { return closes(true, true, kReceive); }
+WEFT_CHILD(close_waiting_racy) { return closes(false, true, kReceive); }
+WEFT_CHILD(select_close_ordered) { return closes(true, false, kSelectReceive); }
+WEFT_CHILD(select_close_racy) { return closes(false, false, kSelectReceive); }
+WEFT_CHILD(try_close_ordered) { return closes(true, false, kTryReceive); }
+WEFT_CHILD(try_close_racy) { return closes(false, false, kTryReceive); }
 
 // (5) A receive from an unbuffered channel happens before the completion of its send. Not so with a
 // buffer.
@@ -237,6 +243,7 @@ constexpr edge_case kEdges[] = {
     {"send", "PARK"},           {"buffered_send", "SLOT"},
     {"select_send", "PARK"},    {"waiting_receiver", "WAKE"},
     {"close", "CLOSE"},         {"close_waiting", "WAKE"},
+    {"select_close", "CLOSE"},  {"try_close", "CLOSE"},
     {"receive", "WAKE"},        {"receive_waiting", "PARK"},
     {"select_receive", "WAKE"}, {"fill", "WAKE"},
     {"reuse", "SLOT"},          {"fill_past_a_waiting_receiver", "SLOT"},
