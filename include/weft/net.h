@@ -163,7 +163,8 @@ WEFT_EXPORT tcp_conn dial(const endpoint& to, std::error_code& ec);
 WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx);
 WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx, std::error_code& ec);
 
-/// Messages (UDP, or Unix datagrams). After connect() read_some and write_some may be used.
+/// Messages (UDP, or Unix datagrams). After connect() read_some, write_some and write_all may be used: each call is one
+/// message, which may be empty, in up to 1024 buffers.
 class WEFT_EXPORT datagram_socket : public socket {
  public:
   /// One message; what does not fit into the buffer is lost. Returns its size.

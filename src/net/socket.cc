@@ -188,8 +188,8 @@ socket_object* adopt(int fd, int type, const char* network, std::error_code& ec)
   }
   // Somebody else had it, and may have made it special: a short read tells nothing.
   int error = 0;
-  auto* o = detail::make_object<socket_object>(fd, /*set_nonblocking=*/true, &error,
-                                               rt::fd_kind::packets, network);
+  auto* o = detail::make_object<socket_object>(fd, /*set_nonblocking=*/true, &error, kind_of(type),
+                                               network);
   if (o == nullptr) {
     ec = rt::to_error_code(error);
     return nullptr;
@@ -312,8 +312,7 @@ socket_object* connect_to(const endpoint& to, int type, const char* network,
     return nullptr;
   }
   // Not before: a socket that is not connected yet counts as hung up.
-  socket_object* o =
-      wrap(number, tcp ? rt::fd_kind::stream : rt::fd_kind::packets, network, to, ec);
+  socket_object* o = wrap(number, tcp ? rt::fd_kind::stream : kind_of(type), network, to, ec);
   if (o != nullptr && under_way) {
     ec = wait_connected(o->fd, limit);
     if (ec) {

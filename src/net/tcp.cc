@@ -254,7 +254,7 @@ namespace {
     ec = rt::to_error_code(error);
     return nullptr;
   }
-  return wrap(fd, rt::fd_kind::packets, network, {}, ec);
+  return wrap(fd, kind_of(type), network, {}, ec);
 }
 
 // What is wrong with the address, for the message, if it is that.

@@ -55,7 +55,7 @@ socket_object* listen_path(std::string_view path, int type, const char* network,
   if (!bound || (type == SOCK_STREAM && ::listen(fd, wanted_backlog(0)) != 0)) {
     ec = {rt::calls::last_errno(), std::system_category()};
   } else {
-    o = wrap_or_leave(fd, rt::fd_kind::packets, network, {}, ec);
+    o = wrap_or_leave(fd, kind_of(type), network, {}, ec);
   }
   if (o == nullptr) {
     if (bound && has_path) {

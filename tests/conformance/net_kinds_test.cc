@@ -211,6 +211,98 @@ TEST_P(NetKinds, UnixDatagrams) {
   });
 }
 
+// f(sender, receiver), of either family, connected to each other.
+template <class F>
+void with_datagrams(const F& f) {
+  const auto both = [&](auto a, auto b) {
+    a.connect(b.local_endpoint());
+    b.connect(a.local_endpoint());
+    b.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+    f(a, b);
+  };
+  both(net::listen_udp("127.0.0.1:0"), net::listen_udp("127.0.0.1:0"));
+  both(net::listen_unix_datagram("@" + scratch("sends")),
+       net::listen_unix_datagram("@" + scratch("receives")));
+}
+
+// Nothing is a message, too. Go: net.Conn.Write of no bytes
+TEST_P(NetKinds, EmptyMessages) {
+  run([&] {
+    with_datagrams([](auto& a, auto& b) {
+      const weft::const_buffer none[3];
+      const std::span<const weft::const_buffer> parts(none), no_parts;
+      std::error_code ec;
+      int sent = 0;
+      for (const auto& ps : {parts, no_parts}) {
+        EXPECT_EQ(a.write_some(ps), 0u);
+        EXPECT_EQ(a.write_all(ps, ec), 0u);
+        EXPECT_FALSE(ec) << ec.message();
+        sent += 2;
+      }
+      EXPECT_EQ(a.write_some("", ec), 0u);
+      EXPECT_FALSE(ec) << ec.message();
+      EXPECT_EQ(a.write_all(""), 0u);
+      sent += 2;
+      a.write_all("end");
+      char buffer[10];
+      endpoint from;
+      int got = 0;
+      while (b.recv_from(buffer, from) == 0) {
+        EXPECT_EQ(from, a.local_endpoint());
+        ++got;
+      }
+      EXPECT_EQ(got, sent);
+      a.set_write_deadline(clock::now());
+      a.write_all("", ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      a.close();
+      a.write_some("", ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+    });
+  });
+}
+
+// However many parts it has, it is one message, or none.
+TEST_P(NetKinds, MessagesOfManyParts) {
+  run([&] {
+    with_datagrams([](auto& a, auto& b) {
+      constexpr std::size_t kMost = 1024;  // IOV_MAX
+      std::string text(kMost + 1, ' ');
+      for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
+      std::string got(text.size(), ' ');
+      std::vector<weft::const_buffer> out;
+      std::vector<weft::mutable_buffer> in;
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        out.emplace_back(&text[i], 1);
+        out.emplace_back();  // these count for nothing
+        in.emplace_back(&got[i], 1);
+        in.emplace_back();
+      }
+      const std::span<const weft::const_buffer> all_out(out);
+      const std::span<const weft::mutable_buffer> all_in(in);
+      for (const std::size_t n : {std::size_t{17}, std::size_t{100}, kMost}) {
+        EXPECT_EQ(a.write_some(all_out.first(2 * n)), n);
+        EXPECT_EQ(a.write_all(all_out.first(2 * n)), n);
+        for (int i = 0; i < 2; ++i) {
+          got.assign(text.size(), ' ');
+          EXPECT_EQ(b.read_some(all_in.first(2 * kMost)), n);
+          EXPECT_EQ(got, text.substr(0, n) + std::string(text.size() - n, ' '));
+        }
+      }
+      std::error_code ec;
+      EXPECT_EQ(a.write_some(all_out, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      EXPECT_EQ(a.write_all(all_out, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      a.write_all("whole");
+      EXPECT_EQ(b.read_some(all_in, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      EXPECT_EQ(b.read_some(all_in.first(2 * kMost)), 5u) << "it is still there";
+      EXPECT_EQ(got.substr(0, 5), "whole");
+    });
+  });
+}
+
 // A queue that is full: whoever sends to it waits for room, though Linux has no news of it for those who are not
 // connected to it.
 TEST_P(NetKinds, UnixDatagramsToAFullQueue) {
