@@ -144,8 +144,8 @@ class WEFT_EXPORT tcp_listener : public detail::io_handle {
   using io_handle::io_handle;
 };
 
-/// Listens on "host:port", or on ":port" for every address, IPv4 and IPv6. Port 0 is one that is free:
-/// local_endpoint() says which. A port may have a name (":http"), as in /etc/services: TCP's.
+/// Listens on "host:port", or on ":port" for every address, IPv4 and IPv6; so does "[::]:port", but "0.0.0.0:port" is for
+/// IPv4 alone. Port 0 is one that is free: local_endpoint() says which. A port may have a name (":http"), as in /etc/services: TCP's.
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options = {});
 WEFT_EXPORT tcp_listener listen(std::string_view address, std::error_code& ec);
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options,

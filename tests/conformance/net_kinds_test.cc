@@ -127,6 +127,35 @@ TEST_P(NetKinds, Udp) {
   });
 }
 
+// Every address is those of both families, however it is written; but with an address of IPv4 it is one of IPv4.
+// Go: net.Listen of "[::]:0"
+TEST_P(NetKinds, ListensForBothFamilies) {
+  run([&] {
+    std::error_code ec;
+    if (!net::listen("[::1]:0", ec)) GTEST_SKIP() << "no IPv6 here: " << ec.message();
+    for (const char* every : {":0", "[::]:0", "0.0.0.0:0"}) {
+      net::tcp_listener l = net::listen(every);
+      net::udp_conn u = net::listen_udp(every);
+      const bool v6 = every[0] != '0';
+      EXPECT_EQ(l.local_endpoint().is_v6(), v6) << every;
+      EXPECT_EQ(u.local_endpoint().is_v6(), v6) << every;
+      for (const char* here : {"127.0.0.1:0", "[::1]:0"}) {
+        if (!v6 && endpoint(here).is_v6()) continue;
+        const net::tcp_conn c = net::dial(endpoint(here).with_port(l.local_endpoint().port()), ec);
+        ASSERT_FALSE(ec) << every << " from " << here << ": " << ec.message();
+        EXPECT_EQ(l.accept().remote_endpoint(), c.local_endpoint());
+        net::udp_conn d = net::listen_udp(here);
+        d.send_to("hello", endpoint(here).with_port(u.local_endpoint().port()));
+        u.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+        char buffer[10];
+        endpoint from;
+        EXPECT_EQ(u.recv_from(buffer, from, ec), 5u) << every << " from " << here;
+        EXPECT_EQ(from, d.local_endpoint());
+      }
+    }
+  });
+}
+
 // 222: also where a message never has to wait; and what has failed has not been sent.
 TEST_P(NetKinds, UdpMessagesAndTheirDeadline) {
   run([&] {
