@@ -180,6 +180,7 @@ class WEFT_EXPORT datagram_socket : public socket {
   using socket::socket;
 };
 
+/// Made with Go's defaults: it may send to broadcast addresses (SO_BROADCAST).
 class WEFT_EXPORT udp_conn : public datagram_socket {
  public:
   udp_conn() noexcept = default;

@@ -102,6 +102,10 @@ TEST(Endpoint, SaysWhatIsWrong) {
 
 class NetKinds : public weft::test::over_procs {};
 
+std::string scratch(const char* name) {
+  return "/tmp/weft_" + std::to_string(::getpid()) + "_" + name;
+}
+
 TEST_P(NetKinds, Udp) {
   run([&] {
     net::udp_conn a = net::listen_udp("127.0.0.1:0");
@@ -156,6 +160,27 @@ TEST_P(NetKinds, ListensForBothFamilies) {
   });
 }
 
+bool may_broadcast(int fd) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_BROADCAST, &value, &size), 0);
+  return value != 0;
+}
+
+// Go: net setDefaultSockopts
+TEST_P(NetKinds, UdpMayBroadcast) {
+  run([&] {
+    const net::udp_conn l = net::listen_udp("127.0.0.1:0");
+    EXPECT_TRUE(may_broadcast(l.native_handle()));
+    EXPECT_TRUE(may_broadcast(net::listen_udp(":0").native_handle()));
+    EXPECT_TRUE(may_broadcast(net::dial_udp(l.local_endpoint().to_string()).native_handle()));
+    const net::unix_datagram u = net::listen_unix_datagram("@" + scratch("narrow"));
+    EXPECT_FALSE(may_broadcast(u.native_handle()));
+    const net::tcp_listener t = net::listen("127.0.0.1:0");
+    EXPECT_FALSE(may_broadcast(t.native_handle()));
+  });
+}
+
 // 222: also where a message never has to wait; and what has failed has not been sent.
 TEST_P(NetKinds, UdpMessagesAndTheirDeadline) {
   run([&] {
@@ -186,10 +211,6 @@ TEST_P(NetKinds, UdpMessagesAndTheirDeadline) {
     EXPECT_EQ(ec, std::errc::timed_out);
     EXPECT_GE(clock::now(), soon);
   });
-}
-
-std::string scratch(const char* name) {
-  return "/tmp/weft_" + std::to_string(::getpid()) + "_" + name;
 }
 
 TEST_P(NetKinds, UnixStreams) {
