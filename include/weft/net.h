@@ -259,6 +259,13 @@ WEFT_EXPORT unix_conn dial_unix(std::string_view path, const context& ctx);
 WEFT_EXPORT unix_conn dial_unix(std::string_view path, const context& ctx, std::error_code& ec);
 WEFT_EXPORT unix_datagram listen_unix_datagram(std::string_view path);
 WEFT_EXPORT unix_datagram listen_unix_datagram(std::string_view path, std::error_code& ec);
+/// To that path only. It has no name of its own, so nobody can answer. A context that has ended counts, though nothing
+/// here takes time.
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, std::error_code& ec);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, const context& ctx);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, const context& ctx,
+                                             std::error_code& ec);
 
 /// Names to addresses.
 namespace resolver {

@@ -261,6 +261,106 @@ TEST_P(NetKinds, UnixDatagrams) {
   });
 }
 
+// Go: net.Dial("unixgram", …)
+TEST_P(NetKinds, DialsUnixDatagrams) {
+  run([&] {
+    const std::string path = scratch("dialled");
+    for (const std::string& at : {path, "@" + path}) {
+      net::unix_datagram l = net::listen_unix_datagram(at);
+      std::error_code ec;
+      const auto [ctx, cancel] = weft::with_cancel(weft::context());
+      net::unix_datagram dialled[] = {net::dial_unix_datagram(at), net::dial_unix_datagram(at, ec),
+                                      net::dial_unix_datagram(at, ctx),
+                                      net::dial_unix_datagram(at, ctx, ec)};
+      EXPECT_FALSE(ec) << ec.message();
+      for (auto& d : dialled) {
+        EXPECT_EQ(d.remote_endpoint().address(), at);
+        d.write_all("hello");
+        char buffer[10];
+        endpoint from = d.remote_endpoint();
+        EXPECT_EQ(l.recv_from(buffer, from), 5u);
+        EXPECT_FALSE(from) << "it has no name";
+      }
+      cancel();
+      EXPECT_FALSE(net::dial_unix_datagram(at, ctx, ec));  // though nobody would have to wait
+      EXPECT_EQ(ec, ctx.err());
+      l.close();
+      try {
+        dialled[0].write_all("nobody");
+        ADD_FAILURE() << "it was sent to nobody";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(std::string(e.what()), "write unixgram ->" + at + ": Connection refused");
+      }
+    }
+  });
+}
+
+TEST_P(NetKinds, DialsUnixDatagramsInVain) {
+  run([&] {
+    const int before = weft::test::open_descriptors();
+    const std::string nowhere = scratch("no_such_path"), too_long(200, 'x');
+    std::error_code ec;
+    EXPECT_FALSE(net::dial_unix_datagram(nowhere, ec));
+    EXPECT_EQ(ec, std::errc::no_such_file_or_directory);
+    EXPECT_FALSE(net::dial_unix_datagram(nowhere, weft::context(), ec));
+    EXPECT_EQ(ec, std::errc::no_such_file_or_directory);
+    EXPECT_FALSE(net::dial_unix_datagram(too_long, ec));
+    EXPECT_EQ(ec, std::errc::filename_too_long);
+    const auto fails_with = [&](const std::string& what, auto dial) {
+      try {
+        dial();
+        ADD_FAILURE() << "it was dialled";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(e.what(), "dial unixgram " + nowhere + ": " + what);
+      }
+    };
+    fails_with("No such file or directory", [&] { net::dial_unix_datagram(nowhere); });
+    const auto [ctx, cancel] = weft::with_cancel(weft::context());
+    fails_with("No such file or directory",
+               [&, ctx = ctx] { net::dial_unix_datagram(nowhere, ctx); });
+    cancel();
+    fails_with(ctx.err().message(), [&, ctx = ctx] { net::dial_unix_datagram(nowhere, ctx); });
+    const std::string stream = scratch("a_stream");
+    const net::unix_listener l = net::listen_unix(stream);
+    EXPECT_FALSE(net::dial_unix_datagram(stream, ec));
+    EXPECT_EQ(ec, std::errc::wrong_protocol_type);
+    EXPECT_EQ(weft::test::open_descriptors(), before + 1);
+  });
+}
+
+// Who is dialled to a queue that is full waits until there is room.
+TEST_P(NetKinds, DialledToAFullQueue) {
+  run([&] {
+    net::unix_datagram to = net::listen_unix_datagram("@" + scratch("room"));
+    net::unix_datagram from = net::dial_unix_datagram("@" + scratch("room"));
+    int sent = 0;
+    while (::send(from.native_handle(), "x", 1, MSG_DONTWAIT) == 1) ++sent;
+    EXPECT_GT(sent, 0);
+    std::error_code ec;
+    from.set_write_deadline(clock::now() + 5ms);
+    EXPECT_EQ(from.write_some("x", ec), 0u);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    from.set_write_deadline(clock::time_point::max());
+    weft::thread sends([&] {
+      std::error_code e;
+      from.write_all("", e);
+      EXPECT_FALSE(e) << e.message();
+      from.write_all("x", e);
+      EXPECT_FALSE(e) << e.message();
+    });
+    EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+    to.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+    char buffer[10];
+    for (int i = 0; i < sent + 2; ++i) {
+      EXPECT_EQ(to.read_some(buffer, ec), i == sent ? 0u : 1u);
+      if (ec) break;
+    }
+    EXPECT_FALSE(ec) << ec.message();
+    if (ec) from.close();
+    sends.join();
+  });
+}
+
 // f(sender, receiver), of either family, connected to each other.
 template <class F>
 void with_datagrams(const F& f) {
