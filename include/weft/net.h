@@ -144,8 +144,8 @@ class WEFT_EXPORT tcp_listener : public detail::io_handle {
   using io_handle::io_handle;
 };
 
-/// Listens on "host:port", or on ":port" for every address, IPv4 and IPv6. Port 0 is one that is free:
-/// local_endpoint() says which. A port may have a name (":http"), as in /etc/services: TCP's.
+/// Listens on "host:port", or on ":port" for every address, IPv4 and IPv6; so does "[::]:port", but "0.0.0.0:port" is for
+/// IPv4 alone. Port 0 is one that is free: local_endpoint() says which. A port may have a name (":http"), as in /etc/services: TCP's.
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options = {});
 WEFT_EXPORT tcp_listener listen(std::string_view address, std::error_code& ec);
 WEFT_EXPORT tcp_listener listen(std::string_view address, listen_options options,
@@ -163,7 +163,8 @@ WEFT_EXPORT tcp_conn dial(const endpoint& to, std::error_code& ec);
 WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx);
 WEFT_EXPORT tcp_conn dial(const endpoint& to, const context& ctx, std::error_code& ec);
 
-/// Messages (UDP, or Unix datagrams). After connect() read_some and write_some may be used.
+/// Messages (UDP, or Unix datagrams). After connect() read_some, write_some and write_all may be used: each call is one
+/// message, which may be empty, in up to 1024 buffers.
 class WEFT_EXPORT datagram_socket : public socket {
  public:
   /// One message; what does not fit into the buffer is lost. Returns its size.
@@ -179,6 +180,7 @@ class WEFT_EXPORT datagram_socket : public socket {
   using socket::socket;
 };
 
+/// Made with Go's defaults: it may send to broadcast addresses (SO_BROADCAST).
 class WEFT_EXPORT udp_conn : public datagram_socket {
  public:
   udp_conn() noexcept = default;
@@ -257,6 +259,13 @@ WEFT_EXPORT unix_conn dial_unix(std::string_view path, const context& ctx);
 WEFT_EXPORT unix_conn dial_unix(std::string_view path, const context& ctx, std::error_code& ec);
 WEFT_EXPORT unix_datagram listen_unix_datagram(std::string_view path);
 WEFT_EXPORT unix_datagram listen_unix_datagram(std::string_view path, std::error_code& ec);
+/// To that path only. It has no name of its own, so nobody can answer. A context that has ended counts, though nothing
+/// here takes time.
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, std::error_code& ec);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, const context& ctx);
+WEFT_EXPORT unix_datagram dial_unix_datagram(std::string_view path, const context& ctx,
+                                             std::error_code& ec);
 
 /// Names to addresses.
 namespace resolver {

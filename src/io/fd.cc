@@ -219,11 +219,13 @@ std::int64_t io_fd::write_once(calls::source s, const void* from, std::size_t n)
   } else {
     done = calls::write_quietly(s, from, at_most(n));
   }
-  return done == 0 ? -EIO : done;  // a device that takes nothing would be asked for ever
+  return done == 0 && n != 0 ? -EIO : done;  // a device that takes nothing would be asked for ever
 }
 
 std::int64_t io_fd::write_once(calls::source s, iovec* parts, std::size_t count) {
-  count = count < kMostParts ? count : kMostParts;
+  if (!keeps_messages()) {  // of a message the kernel gets all parts, or says EMSGSIZE
+    count = count < kMostParts ? count : kMostParts;
+  }
   if (kind_ == fd_kind::pipe) {
     const std::int64_t done =
         raises_ ? calls::writev(s, parts, count) : calls::writev_quietly(s, parts, count);
@@ -236,9 +238,10 @@ std::int64_t io_fd::write_once(calls::source s, iovec* parts, std::size_t count)
 }
 
 io_result io_fd::write_some(const void* from, std::size_t n, fd_guest* g) {
-  const std::int64_t done = attempt(
-      direction::write, {},
-      [&](calls::source s) -> std::int64_t { return n == 0 ? 0 : write_once(s, from, n); }, g);
+  const auto send = [&](calls::source s) -> std::int64_t {
+    return n == 0 && !keeps_messages() ? 0 : write_once(s, from, n);
+  };
+  const std::int64_t done = attempt(direction::write, {}, send, g);
   return done < 0 ? io_result{0, static_cast<int>(-done)}
                   : io_result{static_cast<std::size_t>(done), 0};
 }
@@ -258,6 +261,9 @@ io_result io_fd::write_parts(iovec* parts, std::size_t count, fd_guest* g) {
 io_result io_fd::write_all(const void* from, std::size_t n, fd_guest* g) {
   io_result result;
   const auto send = [&](calls::source s) -> std::int64_t {
+    if (n == 0 && keeps_messages()) {
+      return write_once(s, from, 0);
+    }
     while (result.n < n) {
       const char* rest = static_cast<const char*>(from) + result.n;
       const std::int64_t done = write_once(s, rest, n - result.n);
@@ -276,6 +282,9 @@ io_result io_fd::write_all(const void* from, std::size_t n, fd_guest* g) {
 io_result io_fd::write_vector(iovec* parts, std::size_t count, fd_guest* g) {
   io_result result;
   advance(&parts, &count, 0);
+  if (count <= 1) {
+    return count == 0 ? write_all(nullptr, 0, g) : write_all(parts->iov_base, parts->iov_len, g);
+  }
   const auto send = [&](calls::source s) -> std::int64_t {
     while (count > 0) {
       const std::int64_t done = write_once(s, parts, count);

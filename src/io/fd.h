@@ -46,7 +46,8 @@ std::error_code to_error_code(int error) noexcept;
 enum class fd_kind : std::uint8_t {
   stream,   // a socket of which a short read means that it is drained: TCP
   packets,  // another socket: reads keep boundaries
-  pipe,     // written without MSG_NOSIGNAL
+  messages,  // … and what a write is given is one message, also if it is empty: UDP, Unix datagrams
+  pipe,      // written without MSG_NOSIGNAL
 };
 
 // Standard output or standard error, if it is not a socket: when nobody reads it any more a write may send SIGPIPE, as for
@@ -195,6 +196,8 @@ class io_fd final : public shared_fd {
   int with_fd(F&& f, fd_guest* g = nullptr);
 
   int raw() const noexcept { return fd_; }
+  // What one call reads or writes is one message: parts that are left out are lost.
+  bool keeps_messages() const noexcept { return kind_ == fd_kind::messages; }
   // A write to it may send SIGPIPE.
   bool raises() const noexcept { return raises_; }
   // Somebody else may use the descriptor from now on: what we know of it may not be true.
@@ -212,7 +215,7 @@ class io_fd final : public shared_fd {
   std::int64_t attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g);
   // A while, whatever news there is: ready then. *pause grows.
   readiness wait_a_while(direction d, std::int64_t* pause);
-  // As much of n > 0 bytes as the kernel takes, or minus an errno.
+  // As much of the bytes as the kernel takes, or minus an errno. There are some, unless it keeps messages.
   std::int64_t write_once(calls::source s, const void* from, std::size_t n);
   std::int64_t write_once(calls::source s, iovec* parts, std::size_t count);
   void evict_all() noexcept;

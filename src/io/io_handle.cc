@@ -12,24 +12,30 @@ namespace {
 
 constexpr std::size_t kFew = 16;
 
-// As many of the parts as fit.
-template <class Buffer>
-std::size_t to_vector(std::span<const Buffer> parts, iovec (&all)[kFew]) {
-  std::size_t count = 0;
-  for (const Buffer& b : parts.first(parts.size() < kFew ? parts.size() : kFew)) {
-    all[count++] = {const_cast<void*>(static_cast<const void*>(b.data())), b.size()};
+// Parts as the system takes them, without those that are empty: all of them, or the first few.
+class buffer_list {
+ public:
+  template <class Buffer>
+  buffer_list(std::span<const Buffer> parts, bool all)
+      : many_(all && parts.size() > kFew ? new iovec[parts.size()] : nullptr) {
+    const std::size_t room = many_ != nullptr ? parts.size() : kFew;
+    for (const Buffer& b : parts) {
+      if (count_ == room) {
+        break;
+      }
+      if (b.size() != 0) {
+        data()[count_++] = {const_cast<void*>(static_cast<const void*>(b.data())), b.size()};
+      }
+    }
   }
-  return count;
-}
+  iovec* data() noexcept { return many_ != nullptr ? many_.get() : few_; }
+  std::size_t size() const noexcept { return count_; }
 
-// Parts without bytes at the front must not use up the places.
-template <class Buffer>
-std::span<const Buffer> without_empty(std::span<const Buffer> parts) {
-  while (!parts.empty() && parts.front().size() == 0) {
-    parts = parts.subspan(1);
-  }
-  return parts;
-}
+ private:
+  std::unique_ptr<iovec[]> many_;
+  iovec few_[kFew];
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -99,9 +105,8 @@ auto read_into(mutable_buffer b) {
 }
 auto read_into(std::span<const mutable_buffer> parts) {
   return [parts](rt::io_fd& fd, rt::fd_guest* g) {
-    iovec all[kFew];
-    const std::size_t count = to_vector(without_empty(parts), all);
-    return fd.read_parts(all, count, g);
+    buffer_list list(parts, /*all=*/fd.keeps_messages());
+    return fd.read_parts(list.data(), list.size(), g);
   };
 }
 auto fill(mutable_buffer b) {
@@ -112,9 +117,8 @@ auto write_some_of(const_buffer b) {
 }
 auto write_some_of(std::span<const const_buffer> parts) {
   return [parts](rt::io_fd& fd, rt::fd_guest* g) {
-    iovec all[kFew];
-    const std::size_t count = to_vector(without_empty(parts), all);
-    return fd.write_parts(all, count, g);
+    buffer_list list(parts, /*all=*/fd.keeps_messages());
+    return fd.write_parts(list.data(), list.size(), g);
   };
 }
 auto write_all_of(const_buffer b) {
@@ -122,14 +126,8 @@ auto write_all_of(const_buffer b) {
 }
 auto write_all_of(std::span<const const_buffer> parts) {
   return [parts](rt::io_fd& fd, rt::fd_guest* g) {
-    iovec few[kFew];
-    std::unique_ptr<iovec[]> many(parts.size() > kFew ? new iovec[parts.size()] : nullptr);
-    iovec* all = many != nullptr ? many.get() : few;
-    std::size_t count = 0;
-    for (const const_buffer& b : parts) {
-      all[count++] = {const_cast<void*>(b.data()), b.size()};
-    }
-    return fd.write_vector(all, count, g);
+    buffer_list list(parts, /*all=*/true);
+    return fd.write_vector(list.data(), list.size(), g);
   };
 }
 

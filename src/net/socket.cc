@@ -5,7 +5,7 @@
 // memory for one, accept() backs off, from 5 ms to 1 s, as Go's HTTP server does: the connection stays in
 // the queue.
 //
-// Go: net/sock_posix.go, net/fd_unix.go, internal/poll/fd_unix.go [FD-2], [FD-3], [FD-5]
+// Go: net/sock_posix.go, net/sockopt_linux.go, net/fd_unix.go, internal/poll/fd_unix.go [FD-2], [FD-3], [FD-5]
 #include "net/socket.h"
 
 #include <cerrno>
@@ -147,6 +147,9 @@ int wanted_backlog(int given) {
 [[gnu::noinline]] int open_socket(int family, int type, std::error_code& ec) {
   const int fd = ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   ec = fd < 0 ? system_error(rt::calls::last_errno()) : std::error_code();
+  if (fd >= 0 && type == SOCK_DGRAM && family != AF_UNIX) {
+    set_option(fd, SOL_SOCKET, SO_BROADCAST, 1);
+  }
   return fd;
 }
 
@@ -188,8 +191,8 @@ socket_object* adopt(int fd, int type, const char* network, std::error_code& ec)
   }
   // Somebody else had it, and may have made it special: a short read tells nothing.
   int error = 0;
-  auto* o = detail::make_object<socket_object>(fd, /*set_nonblocking=*/true, &error,
-                                               rt::fd_kind::packets, network);
+  auto* o = detail::make_object<socket_object>(fd, /*set_nonblocking=*/true, &error, kind_of(type),
+                                               network);
   if (o == nullptr) {
     ec = rt::to_error_code(error);
     return nullptr;
@@ -312,8 +315,7 @@ socket_object* connect_to(const endpoint& to, int type, const char* network,
     return nullptr;
   }
   // Not before: a socket that is not connected yet counts as hung up.
-  socket_object* o =
-      wrap(number, tcp ? rt::fd_kind::stream : rt::fd_kind::packets, network, to, ec);
+  socket_object* o = wrap(number, tcp ? rt::fd_kind::stream : kind_of(type), network, to, ec);
   if (o != nullptr && under_way) {
     ec = wait_connected(o->fd, limit);
     if (ec) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <sys/socket.h>
 #include <system_error>
 
 #include <weft/net.h>
@@ -46,6 +47,11 @@ struct net_access {
     return T(o);
   }
 };
+
+// Of all but TCP connections.
+constexpr rt::fd_kind kind_of(int type) {
+  return type == SOCK_DGRAM ? rt::fd_kind::messages : rt::fd_kind::packets;
+}
 
 // A socket with what all of ours have; -1 and ec otherwise.
 int open_socket(int family, int type, std::error_code& ec);

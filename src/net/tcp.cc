@@ -225,10 +225,15 @@ endpoint tcp_listener::local_endpoint() const {
 
 namespace {
 
+// "[::]", at which IPv4 is listened for, too, as in Go.
+bool is_every_v6(const endpoint& at) {
+  return at.is_v6() &&
+         IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(at.data())->sin6_addr);
+}
+
 // A socket that is bound, and listens if it is a stream. Null: ec.
 [[gnu::noinline]] socket_object* bind_to(const endpoint& at, int type, const char* network,
-                                         bool v4_too, const listen_options& options,
-                                         std::error_code& ec) {
+                                         const listen_options& options, std::error_code& ec) {
   const int fd = open_socket(at.family(), type, ec);
   if (ec) {
     return nullptr;
@@ -238,7 +243,7 @@ namespace {
     error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   }
   if (at.is_v6()) {
-    set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, v4_too ? 0 : 1);
+    set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_every_v6(at) ? 0 : 1);
   }
   if (options.reuse_port && error == 0) {
     error = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -254,7 +259,7 @@ namespace {
     ec = rt::to_error_code(error);
     return nullptr;
   }
-  return wrap(fd, rt::fd_kind::packets, network, {}, ec);
+  return wrap(fd, kind_of(type), network, {}, ec);
 }
 
 // What is wrong with the address, for the message, if it is that.
@@ -277,12 +282,12 @@ socket_object* listen_at(std::string_view address, int type, const char* network
       port = found.front().port();
     }
     const endpoint any("[::]:" + std::to_string(port));
-    socket_object* o = bind_to(any, type, network, /*v4_too=*/true, options, ec);
+    socket_object* o = bind_to(any, type, network, options, ec);
     if (ec != std::errc::address_family_not_supported && ec != std::errc::address_not_available) {
       return o;
     }
     const endpoint v4("0.0.0.0:" + std::to_string(port));  // no IPv6 here
-    return bind_to(v4, type, network, false, options, ec);
+    return bind_to(v4, type, network, options, ec);
   }
   const std::vector<endpoint> found = resolver::lookup(address, ec);
   if (ec) {
@@ -296,7 +301,7 @@ socket_object* listen_at(std::string_view address, int type, const char* network
       break;
     }
   }
-  return bind_to(*chosen, type, network, /*v4_too=*/false, options, ec);
+  return bind_to(*chosen, type, network, options, ec);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ socket_object* listen_path(std::string_view path, int type, const char* network,
   if (!bound || (type == SOCK_STREAM && ::listen(fd, wanted_backlog(0)) != 0)) {
     ec = {rt::calls::last_errno(), std::system_category()};
   } else {
-    o = wrap_or_leave(fd, rt::fd_kind::packets, network, {}, ec);
+    o = wrap_or_leave(fd, kind_of(type), network, {}, ec);
   }
   if (o == nullptr) {
     if (bound && has_path) {
@@ -228,18 +228,21 @@ unix_datagram listen_unix_datagram(std::string_view path) {
   return d;
 }
 
-// --- dial_unix ---------------------------------------------------------------------------------
+// --- dialling ----------------------------------------------------------------------------------
 
 namespace {
 
-unix_conn dial_path(std::string_view path, const detail::limit& limit, std::error_code& ec) {
+template <class T>
+T dial_path(std::string_view path, int type, const char* network, const detail::limit& limit,
+            std::error_code& ec) {
   const endpoint to = endpoint::unix_path(path, ec);
-  return net_access::make<unix_conn>(ec ? nullptr : connect_to(to, SOCK_STREAM, "unix", limit, ec));
+  return net_access::make<T>(ec ? nullptr : connect_to(to, type, network, limit, ec));
 }
 
-unix_conn checked(unix_conn c, std::string_view path, std::error_code ec) {
+template <class T>
+T checked(T c, const char* network, std::string_view path, std::error_code ec) {
   if (ec) {
-    fail("dial", "unix", path, ec);
+    fail("dial", network, path, ec);
   }
   return c;
 }
@@ -247,20 +250,37 @@ unix_conn checked(unix_conn c, std::string_view path, std::error_code ec) {
 }  // namespace
 
 unix_conn dial_unix(std::string_view path, std::error_code& ec) {
-  return dial_path(path, detail::kNoDeadline, ec);
+  return dial_path<unix_conn>(path, SOCK_STREAM, "unix", detail::kNoDeadline, ec);
 }
 unix_conn dial_unix(std::string_view path, const context& ctx, std::error_code& ec) {
-  return dial_path(path, ctx, ec);
+  return dial_path<unix_conn>(path, SOCK_STREAM, "unix", ctx, ec);
 }
 unix_conn dial_unix(std::string_view path) {
   std::error_code ec;
   unix_conn c = dial_unix(path, ec);
-  return checked(std::move(c), path, ec);
+  return checked(std::move(c), "unix", path, ec);
 }
 unix_conn dial_unix(std::string_view path, const context& ctx) {
   std::error_code ec;
   unix_conn c = dial_unix(path, ctx, ec);
-  return checked(std::move(c), path, ec);
+  return checked(std::move(c), "unix", path, ec);
+}
+
+unix_datagram dial_unix_datagram(std::string_view path, std::error_code& ec) {
+  return dial_path<unix_datagram>(path, SOCK_DGRAM, "unixgram", detail::kNoDeadline, ec);
+}
+unix_datagram dial_unix_datagram(std::string_view path, const context& ctx, std::error_code& ec) {
+  return dial_path<unix_datagram>(path, SOCK_DGRAM, "unixgram", ctx, ec);
+}
+unix_datagram dial_unix_datagram(std::string_view path) {
+  std::error_code ec;
+  unix_datagram c = dial_unix_datagram(path, ec);
+  return checked(std::move(c), "unixgram", path, ec);
+}
+unix_datagram dial_unix_datagram(std::string_view path, const context& ctx) {
+  std::error_code ec;
+  unix_datagram c = dial_unix_datagram(path, ctx, ec);
+  return checked(std::move(c), "unixgram", path, ec);
 }
 
 }  // namespace weft::net

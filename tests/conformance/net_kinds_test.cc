@@ -102,6 +102,10 @@ TEST(Endpoint, SaysWhatIsWrong) {
 
 class NetKinds : public weft::test::over_procs {};
 
+std::string scratch(const char* name) {
+  return "/tmp/weft_" + std::to_string(::getpid()) + "_" + name;
+}
+
 TEST_P(NetKinds, Udp) {
   run([&] {
     net::udp_conn a = net::listen_udp("127.0.0.1:0");
@@ -124,6 +128,56 @@ TEST_P(NetKinds, Udp) {
     b.write_all("you");
     EXPECT_EQ(c.read_some(buffer), 3u);
     EXPECT_EQ(c.remote_endpoint(), to_b);
+  });
+}
+
+// Every address is those of both families, however it is written; but with an address of IPv4 it is one of IPv4.
+// Go: net.Listen of "[::]:0"
+TEST_P(NetKinds, ListensForBothFamilies) {
+  run([&] {
+    std::error_code ec;
+    if (!net::listen("[::1]:0", ec)) GTEST_SKIP() << "no IPv6 here: " << ec.message();
+    for (const char* every : {":0", "[::]:0", "0.0.0.0:0"}) {
+      net::tcp_listener l = net::listen(every);
+      net::udp_conn u = net::listen_udp(every);
+      const bool v6 = every[0] != '0';
+      EXPECT_EQ(l.local_endpoint().is_v6(), v6) << every;
+      EXPECT_EQ(u.local_endpoint().is_v6(), v6) << every;
+      for (const char* here : {"127.0.0.1:0", "[::1]:0"}) {
+        if (!v6 && endpoint(here).is_v6()) continue;
+        const net::tcp_conn c = net::dial(endpoint(here).with_port(l.local_endpoint().port()), ec);
+        ASSERT_FALSE(ec) << every << " from " << here << ": " << ec.message();
+        EXPECT_EQ(l.accept().remote_endpoint(), c.local_endpoint());
+        net::udp_conn d = net::listen_udp(here);
+        d.send_to("hello", endpoint(here).with_port(u.local_endpoint().port()));
+        u.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+        char buffer[10];
+        endpoint from;
+        EXPECT_EQ(u.recv_from(buffer, from, ec), 5u) << every << " from " << here;
+        EXPECT_EQ(from, d.local_endpoint());
+      }
+    }
+  });
+}
+
+bool may_broadcast(int fd) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_BROADCAST, &value, &size), 0);
+  return value != 0;
+}
+
+// Go: net setDefaultSockopts
+TEST_P(NetKinds, UdpMayBroadcast) {
+  run([&] {
+    const net::udp_conn l = net::listen_udp("127.0.0.1:0");
+    EXPECT_TRUE(may_broadcast(l.native_handle()));
+    EXPECT_TRUE(may_broadcast(net::listen_udp(":0").native_handle()));
+    EXPECT_TRUE(may_broadcast(net::dial_udp(l.local_endpoint().to_string()).native_handle()));
+    const net::unix_datagram u = net::listen_unix_datagram("@" + scratch("narrow"));
+    EXPECT_FALSE(may_broadcast(u.native_handle()));
+    const net::tcp_listener t = net::listen("127.0.0.1:0");
+    EXPECT_FALSE(may_broadcast(t.native_handle()));
   });
 }
 
@@ -157,10 +211,6 @@ TEST_P(NetKinds, UdpMessagesAndTheirDeadline) {
     EXPECT_EQ(ec, std::errc::timed_out);
     EXPECT_GE(clock::now(), soon);
   });
-}
-
-std::string scratch(const char* name) {
-  return "/tmp/weft_" + std::to_string(::getpid()) + "_" + name;
 }
 
 TEST_P(NetKinds, UnixStreams) {
@@ -208,6 +258,198 @@ TEST_P(NetKinds, UnixDatagrams) {
     EXPECT_EQ(from, a.local_endpoint());
     b.send_to("x", from);
     EXPECT_EQ(a.recv_from(buffer, from), 1u);
+  });
+}
+
+// Go: net.Dial("unixgram", …)
+TEST_P(NetKinds, DialsUnixDatagrams) {
+  run([&] {
+    const std::string path = scratch("dialled");
+    for (const std::string& at : {path, "@" + path}) {
+      net::unix_datagram l = net::listen_unix_datagram(at);
+      std::error_code ec;
+      const auto [ctx, cancel] = weft::with_cancel(weft::context());
+      net::unix_datagram dialled[] = {net::dial_unix_datagram(at), net::dial_unix_datagram(at, ec),
+                                      net::dial_unix_datagram(at, ctx),
+                                      net::dial_unix_datagram(at, ctx, ec)};
+      EXPECT_FALSE(ec) << ec.message();
+      for (auto& d : dialled) {
+        EXPECT_EQ(d.remote_endpoint().address(), at);
+        d.write_all("hello");
+        char buffer[10];
+        endpoint from = d.remote_endpoint();
+        EXPECT_EQ(l.recv_from(buffer, from), 5u);
+        EXPECT_FALSE(from) << "it has no name";
+      }
+      cancel();
+      EXPECT_FALSE(net::dial_unix_datagram(at, ctx, ec));  // though nobody would have to wait
+      EXPECT_EQ(ec, ctx.err());
+      l.close();
+      try {
+        dialled[0].write_all("nobody");
+        ADD_FAILURE() << "it was sent to nobody";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(std::string(e.what()), "write unixgram ->" + at + ": Connection refused");
+      }
+    }
+  });
+}
+
+TEST_P(NetKinds, DialsUnixDatagramsInVain) {
+  run([&] {
+    const int before = weft::test::open_descriptors();
+    const std::string nowhere = scratch("no_such_path"), too_long(200, 'x');
+    std::error_code ec;
+    EXPECT_FALSE(net::dial_unix_datagram(nowhere, ec));
+    EXPECT_EQ(ec, std::errc::no_such_file_or_directory);
+    EXPECT_FALSE(net::dial_unix_datagram(nowhere, weft::context(), ec));
+    EXPECT_EQ(ec, std::errc::no_such_file_or_directory);
+    EXPECT_FALSE(net::dial_unix_datagram(too_long, ec));
+    EXPECT_EQ(ec, std::errc::filename_too_long);
+    const auto fails_with = [&](const std::string& what, auto dial) {
+      try {
+        dial();
+        ADD_FAILURE() << "it was dialled";
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(e.what(), "dial unixgram " + nowhere + ": " + what);
+      }
+    };
+    fails_with("No such file or directory", [&] { net::dial_unix_datagram(nowhere); });
+    const auto [ctx, cancel] = weft::with_cancel(weft::context());
+    fails_with("No such file or directory",
+               [&, ctx = ctx] { net::dial_unix_datagram(nowhere, ctx); });
+    cancel();
+    fails_with(ctx.err().message(), [&, ctx = ctx] { net::dial_unix_datagram(nowhere, ctx); });
+    const std::string stream = scratch("a_stream");
+    const net::unix_listener l = net::listen_unix(stream);
+    EXPECT_FALSE(net::dial_unix_datagram(stream, ec));
+    EXPECT_EQ(ec, std::errc::wrong_protocol_type);
+    EXPECT_EQ(weft::test::open_descriptors(), before + 1);
+  });
+}
+
+// Who is dialled to a queue that is full waits until there is room.
+TEST_P(NetKinds, DialledToAFullQueue) {
+  run([&] {
+    net::unix_datagram to = net::listen_unix_datagram("@" + scratch("room"));
+    net::unix_datagram from = net::dial_unix_datagram("@" + scratch("room"));
+    int sent = 0;
+    while (::send(from.native_handle(), "x", 1, MSG_DONTWAIT) == 1) ++sent;
+    EXPECT_GT(sent, 0);
+    std::error_code ec;
+    from.set_write_deadline(clock::now() + 5ms);
+    EXPECT_EQ(from.write_some("x", ec), 0u);
+    EXPECT_EQ(ec, std::errc::timed_out);
+    from.set_write_deadline(clock::time_point::max());
+    weft::thread sends([&] {
+      std::error_code e;
+      from.write_all("", e);
+      EXPECT_FALSE(e) << e.message();
+      from.write_all("x", e);
+      EXPECT_FALSE(e) << e.message();
+    });
+    EXPECT_TRUE(weft::test::eventually([] { return weft::test::somebody_waits_in("IO wait"); }));
+    to.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+    char buffer[10];
+    for (int i = 0; i < sent + 2; ++i) {
+      EXPECT_EQ(to.read_some(buffer, ec), i == sent ? 0u : 1u);
+      if (ec) break;
+    }
+    EXPECT_FALSE(ec) << ec.message();
+    if (ec) from.close();
+    sends.join();
+  });
+}
+
+// f(sender, receiver), of either family, connected to each other.
+template <class F>
+void with_datagrams(const F& f) {
+  const auto both = [&](auto a, auto b) {
+    a.connect(b.local_endpoint());
+    b.connect(a.local_endpoint());
+    b.set_read_deadline(clock::now() + 20s * weft::test::slowness());
+    f(a, b);
+  };
+  both(net::listen_udp("127.0.0.1:0"), net::listen_udp("127.0.0.1:0"));
+  both(net::listen_unix_datagram("@" + scratch("sends")),
+       net::listen_unix_datagram("@" + scratch("receives")));
+}
+
+// Nothing is a message, too. Go: net.Conn.Write of no bytes
+TEST_P(NetKinds, EmptyMessages) {
+  run([&] {
+    with_datagrams([](auto& a, auto& b) {
+      const weft::const_buffer none[3];
+      const std::span<const weft::const_buffer> parts(none), no_parts;
+      std::error_code ec;
+      int sent = 0;
+      for (const auto& ps : {parts, no_parts}) {
+        EXPECT_EQ(a.write_some(ps), 0u);
+        EXPECT_EQ(a.write_all(ps, ec), 0u);
+        EXPECT_FALSE(ec) << ec.message();
+        sent += 2;
+      }
+      EXPECT_EQ(a.write_some("", ec), 0u);
+      EXPECT_FALSE(ec) << ec.message();
+      EXPECT_EQ(a.write_all(""), 0u);
+      sent += 2;
+      a.write_all("end");
+      char buffer[10];
+      endpoint from;
+      int got = 0;
+      while (b.recv_from(buffer, from) == 0) {
+        EXPECT_EQ(from, a.local_endpoint());
+        ++got;
+      }
+      EXPECT_EQ(got, sent);
+      a.set_write_deadline(clock::now());
+      a.write_all("", ec);
+      EXPECT_EQ(ec, std::errc::timed_out);
+      a.close();
+      a.write_some("", ec);
+      EXPECT_EQ(ec, weft::errc::closed);
+    });
+  });
+}
+
+// However many parts it has, it is one message, or none.
+TEST_P(NetKinds, MessagesOfManyParts) {
+  run([&] {
+    with_datagrams([](auto& a, auto& b) {
+      constexpr std::size_t kMost = 1024;  // IOV_MAX
+      std::string text(kMost + 1, ' ');
+      for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
+      std::string got(text.size(), ' ');
+      std::vector<weft::const_buffer> out;
+      std::vector<weft::mutable_buffer> in;
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        out.emplace_back(&text[i], 1);
+        out.emplace_back();  // these count for nothing
+        in.emplace_back(&got[i], 1);
+        in.emplace_back();
+      }
+      const std::span<const weft::const_buffer> all_out(out);
+      const std::span<const weft::mutable_buffer> all_in(in);
+      for (const std::size_t n : {std::size_t{17}, std::size_t{100}, kMost}) {
+        EXPECT_EQ(a.write_some(all_out.first(2 * n)), n);
+        EXPECT_EQ(a.write_all(all_out.first(2 * n)), n);
+        for (int i = 0; i < 2; ++i) {
+          got.assign(text.size(), ' ');
+          EXPECT_EQ(b.read_some(all_in.first(2 * kMost)), n);
+          EXPECT_EQ(got, text.substr(0, n) + std::string(text.size() - n, ' '));
+        }
+      }
+      std::error_code ec;
+      EXPECT_EQ(a.write_some(all_out, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      EXPECT_EQ(a.write_all(all_out, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      a.write_all("whole");
+      EXPECT_EQ(b.read_some(all_in, ec), 0u);
+      EXPECT_EQ(ec, std::errc::message_size) << ec.message();
+      EXPECT_EQ(b.read_some(all_in.first(2 * kMost)), 5u) << "it is still there";
+      EXPECT_EQ(got.substr(0, 5), "whole");
+    });
   });
 }
 

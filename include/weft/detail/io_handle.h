@@ -121,7 +121,8 @@ class readable : public Base {
 template <class Base>
 class writable : public Base {
  public:
-  /// Writes at least one byte, and returns how many.
+  /// Writes at least one byte, and returns how many. To a datagram socket all of it is one message, also if it is
+  /// empty; so it is with all writes below.
   std::size_t write_some(const_buffer b) { return output::write_some(this->object(), b); }
   std::size_t write_some(const_buffer b, std::error_code& ec) {
     return output::write_some(this->object(), b, ec);
@@ -142,7 +143,7 @@ class writable : public Base {
   }
 
   /// The same with several buffers, in one system call if the kernel takes them: at most 1024, and as much as there
-  /// is room for.
+  /// is room for. One message has no more of them: std::errc::message_size.
   std::size_t write_all(std::span<const const_buffer> parts) {
     return output::write_all(this->object(), parts);
   }
