@@ -64,7 +64,8 @@ enum class whence : std::uint8_t { begin, current, end };
 /// those without share the position and take turns.
 ///
 /// Every operation throws std::system_error, or takes an error code as its last argument. Before that it may have a limit,
-/// a time or a context; an operation that has begun ends early only if the disk can be stopped.
+/// a time or a context, also while it waits for its turn; an operation that has begun ends early only if the disk can be
+/// stopped.
 /// Moved like a pointer; destroying it closes the file, which nobody may use then.
 class WEFT_EXPORT file {
  public:

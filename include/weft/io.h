@@ -60,7 +60,8 @@ class WEFT_EXPORT poll_fd : private detail::io_handle {
   void wait_writable() { wait_for(true, detail::kNoDeadline); }
   void wait_writable(std::error_code& ec) { wait_for(true, detail::kNoDeadline, ec); }
 
-  /// The same until a time (errc::timed_out) or until a context is cancelled (its error).
+  /// The same until a time (errc::timed_out) or until a context is cancelled (its error), also while another one waits for
+  /// the same: one at a time does, in each direction, and the others wait for their turn.
   void wait_readable(detail::io_time t) { wait_for(false, detail::deadline_at(t)); }
   void wait_readable(detail::io_time t, std::error_code& ec) {
     wait_for(false, detail::deadline_at(t), ec);

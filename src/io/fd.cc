@@ -48,12 +48,16 @@ void fd_gate::release(std::uint32_t units) {
   open_gate(units_, units, [](sleeper* n) { rouse(n); });
 }
 
-int shared_fd::refused(outcome o, fd_guest* g) {
+int shared_fd::refused(outcome o, fd_guest* g, const wait_limit& limit) {
   if (o == outcome::too_many) {
     throw panic_error("too many concurrent operations on a single file or socket (max 1048575)");
   }
-  const int error = when_closed_;
-  if (o == outcome::sent_away) {
+  int error = when_closed_;
+  if (o == outcome::gave_up) {
+    const bool cancelled = limit.source != nullptr && limit.source->cancelled();
+    error = cancelled ? ECANCELED : own_error(errc::timed_out);
+  }
+  if (o == outcome::sent_away || o == outcome::gave_up) {
     end(/*failed=*/true, g);
   }
   return error;

@@ -28,6 +28,21 @@ namespace weft::rt {
 class fd_gate {
  public:
   void acquire();
+  // False: the limit came, and leave() said true.
+  template <class Leave>
+  [[gnu::noinline]] bool acquire(const wait_limit& limit, Leave&& leave) {
+    struct env {
+      bool sleep(sleeper& n) { return sleep_until(n, wait_reason::semacquire, until); }
+      bool leave() { return may_leave(); }
+      void settle(sleeper& n) { rt::settle(n, wait_reason::semacquire); }
+      void rouse(sleeper* n) { rt::rouse(n); }
+      const wait_limit& until;
+      Leave& may_leave;
+    };
+    sleeper n;
+    env e{limit, leave};
+    return pass_gate_until(units_, n, e);
+  }
   void release(std::uint32_t units = 1);
 
  private:
@@ -89,6 +104,11 @@ class shared_fd {
     const outcome o = closing_.lock().lock(d);
     return o == outcome::held ? 0 : refused(o, g);
   }
+  // … or if the limit comes before its turn.
+  int begin(direction d, const wait_limit& limit, fd_guest* g) {
+    const outcome o = closing_.lock().lock(d, limit);
+    return o == outcome::held ? 0 : refused(o, g, limit);
+  }
   int begin(fd_guest* g) {
     const outcome o = closing_.lock().enter();
     return o == outcome::held ? 0 : refused(o, g);
@@ -133,7 +153,7 @@ class shared_fd {
       destroy();
     }
   }
-  int refused(outcome o, fd_guest* g);
+  int refused(outcome o, fd_guest* g, const wait_limit& limit = {});
 
   const int when_closed_;
   fd_closing<fd_gate> closing_;
@@ -181,7 +201,8 @@ class io_fd final : public shared_fd {
   // All of it; changes `parts`.
   io_result write_vector(iovec* parts, std::size_t count, fd_guest* g = nullptr);
 
-  // Repeats f(source) until it does not say -EAGAIN, waiting in between. Its result, or minus an error.
+  // Repeats f(source) until it does not say -EAGAIN, waiting in between, and before that for its turn. Its result, or minus
+  // an error. The limit ends both.
   template <class F>
   std::int64_t attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g = nullptr);
   // The same for what the poller's news says nothing about: asks again after a while, and after a longer one.
@@ -212,7 +233,7 @@ class io_fd final : public shared_fd {
   template <class F>
   io_result read_by(std::size_t n, F&& call, fd_guest* g);
   template <class F, class Wait>
-  std::int64_t attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g);
+  std::int64_t attempt_with(direction d, const wait_limit& limit, F&& f, Wait&& wait, fd_guest* g);
   // A while, whatever news there is: ready then. *pause grows.
   readiness wait_a_while(direction d, std::int64_t* pause);
   // As much of the bytes as the kernel takes, or minus an errno. There are some, unless it keeps messages.
@@ -250,8 +271,9 @@ int io_fd::close(First&& first, Failed&& failed) noexcept {
 }
 
 template <class F, class Wait>
-std::int64_t io_fd::attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g) {
-  if (const int error = begin(d, g); error != 0) {
+std::int64_t io_fd::attempt_with(direction d, const wait_limit& limit, F&& f, Wait&& wait,
+                                 fd_guest* g) {
+  if (const int error = begin(d, limit, g); error != 0) {
     return -error;
   }
   if (d == direction::read) {
@@ -282,14 +304,14 @@ std::int64_t io_fd::attempt_with(direction d, F&& f, Wait&& wait, fd_guest* g) {
 template <class F>
 std::int64_t io_fd::attempt(direction d, const wait_limit& limit, F&& f, fd_guest* g) {
   return attempt_with(
-      d, f, [&] { return wait_ready(*pd_, d, limit); }, g);
+      d, limit, f, [&] { return wait_ready(*pd_, d, limit); }, g);
 }
 
 template <class F>
 std::int64_t io_fd::attempt_by_time(direction d, F&& f, fd_guest* g) {
   std::int64_t pause = 0;
   return attempt_with(
-      d, f, [&] { return wait_a_while(d, &pause); }, g);
+      d, {}, f, [&] { return wait_a_while(d, &pause); }, g);
 }
 
 template <class F>

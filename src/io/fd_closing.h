@@ -52,7 +52,34 @@ void open_gate(sema_core<Node>& gate, std::uint32_t units, Rouse&& rouse) {
   }
 }
 
-// Gate: acquire() as pass_gate(), release(units) as open_gate().
+// As pass_gate(), with a limit; false: it came, and env.leave() said that nobody is on his way with a unit for n. Who has
+// been given one all the same hands it on. He for whom somebody is on his way awaits that in his place, before all who come
+// later.
+// Env: bool sleep(Node&);   until it is roused; false: not before the limit
+//      bool leave();         after false
+//      void settle(Node&);   after false: until it is roused
+//      void rouse(Node*);
+template <class Node, class Env>
+[[nodiscard]] bool pass_gate_until(sema_core<Node>& gate, Node& n, Env& env) {
+  if (gate.try_acquire() || !gate.enlist(n) || env.sleep(n)) {
+    return true;
+  }
+  if (!env.leave()) {
+    if (!WEFT_MUTANT("sent-for-and-gone")) {
+      env.settle(n);
+    }
+    return true;
+  }
+  if (!gate.give_up(n)) {
+    env.settle(n);
+    if (!WEFT_MUTANT("keeps-what-is-for-others")) {
+      open_gate(gate, 1, [&](Node* next) { env.rouse(next); });
+    }
+  }
+  return false;
+}
+
+// Gate: acquire() as pass_gate(), with a limit as pass_gate_until(), release(units) as open_gate().
 template <class Gate>
 class fd_closing {
  public:

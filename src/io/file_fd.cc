@@ -125,8 +125,8 @@ int file_fd::close() noexcept {
   return error;
 }
 
-int file_fd::begin_at(direction d, std::int64_t offset, fd_guest* g) {
-  return offset == kOwnPosition ? begin(turn(d), g) : begin(g);
+int file_fd::begin_at(direction d, std::int64_t offset, const wait_limit& limit, fd_guest* g) {
+  return offset == kOwnPosition ? begin(turn(d), limit, g) : begin(g);
 }
 
 // Gives way to others if it has been asked to: a loop over what the page cache has comes to the runtime nowhere else.
@@ -247,7 +247,7 @@ io_result file_fd::steps(direction d, amount how, iovec* parts, std::size_t coun
 
 io_result file_fd::transfer(direction d, amount how, iovec* parts, std::size_t count,
                             std::int64_t offset, const wait_limit& limit, fd_guest* g) {
-  if (const int error = begin_at(d, offset, g); error != 0) {
+  if (const int error = begin_at(d, offset, limit, g); error != 0) {
     return {0, error};
   }
   const io_result result = steps(d, how, parts, count, offset, limit);
@@ -304,7 +304,7 @@ int file_fd::fallocate(int mode, std::int64_t offset, std::int64_t size, const w
 }
 
 std::int64_t file_fd::seek(std::int64_t offset, int whence, fd_guest* g) {
-  if (const int error = begin_at(direction::read, kOwnPosition, g); error != 0) {
+  if (const int error = begin_at(direction::read, kOwnPosition, {}, g); error != 0) {
     return -error;
   }
   const std::int64_t at = ::lseek(fd_, offset, whence);

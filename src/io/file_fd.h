@@ -35,7 +35,7 @@ class file_fd final : public shared_fd {
     all,   // everything, or until the end of the file
     full,  // … which is an error then
   };
-  // Changes `parts`. With kOwnPosition operations take turns.
+  // Changes `parts`. With kOwnPosition operations take turns; the limit is one of the wait for it, too.
   io_result transfer(direction d, amount how, iovec* parts, std::size_t count, std::int64_t offset,
                      const wait_limit& limit, fd_guest* g = nullptr);
 
@@ -55,7 +55,7 @@ class file_fd final : public shared_fd {
 
  private:
   direction turn(direction d) const { return seekable_ ? direction::read : d; }
-  int begin_at(direction d, std::int64_t offset, fd_guest* g);
+  int begin_at(direction d, std::int64_t offset, const wait_limit& limit, fd_guest* g);
   void end_at(direction d, std::int64_t offset, bool failed, fd_guest* g);
   std::int64_t once(direction d, iovec* parts, std::size_t count, std::int64_t offset,
                     const wait_limit& limit);

@@ -1,4 +1,5 @@
-// Exhaustive model of io/fd_closing.h: who may return from close(), and destroy, while others are on their way out.
+// Exhaustive model of io/fd_closing.h: who may return from close(), and destroy, while others are on their way out; and who
+// gives up waiting at a gate.
 //
 // The gates are the real ones, over sync/sema_core.h, and lie in the object; those who wait at them do so with a node that
 // is gone when they go on.
@@ -13,6 +14,8 @@ namespace {
 
 int asleep = 0;  // at any gate, in this execution
 
+struct hurry {};
+
 class gate {
  public:
   void acquire() {
@@ -22,6 +25,24 @@ class gate {
       s.event.sleep();
     });
     n->~sleeper();
+  }
+  template <class Leave>
+  bool acquire(const hurry&, Leave&& may_leave) {
+    struct env {
+      bool sleep(sleeper& s) {
+        ++asleep;
+        return s.event.sleep_for(1);
+      }
+      bool leave() { return may(); }
+      void settle(sleeper& s) { s.event.sleep(); }
+      void rouse(sleeper* s) { s->event.wake(); }
+      Leave& may;
+    };
+    auto* n = new (engine::get().allocate(sizeof(sleeper), alignof(sleeper))) sleeper;
+    env e{may_leave};
+    const bool through = rt::pass_gate_until(units_, *n, e);
+    n->~sleeper();
+    return through;
   }
   void release(std::uint32_t units = 1) {
     rt::open_gate(units_, units, [](sleeper* n) { n->event.wake(); });
@@ -48,6 +69,7 @@ struct state {
   alignas(object) unsigned char room[sizeof(object)];
   object* const o = new (room) object;
   int shut = 0, first = 0, second = 0;
+  int used = 0, gave_up = 0, refused = 0;
   bool destroyed = false;
 
   state() { asleep = 0; }
@@ -68,6 +90,20 @@ struct state {
     o->about.get();
     if (o->c.lock().leave()) o->c.end(shutting());
   }
+  // Others have it, perhaps until later than he would wait.
+  void use(outcome how) {
+    if (how == outcome::held) {
+      ++used;
+      leave(false);
+      return;
+    }
+    ++(how == outcome::gave_up ? gave_up : refused);
+    if (how == outcome::closed) return;
+    o->about.get();
+    if (o->c.lock().leave()) o->c.end(shutting());
+  }
+  void use_patiently() { use(o->c.lock().lock(kRead)); }
+  void use_soon() { use(o->c.lock().lock(kRead, hurry{})); }
   // As the first does that has something to say.
   void finish_close() {
     o->c.finish_close(shutting(), [this] {
@@ -99,6 +135,10 @@ struct state {
     o->~object();
   }
   static bool somebody_sleeps(const void*) { return asleep > 0; }
+  static bool somebody_has_come(const void* self) {
+    const auto* s = static_cast<const state*>(self);
+    return asleep > 0 || s->used + s->gave_up + s->refused > 0;
+  }
   static bool is_closed(const void* self) { return static_cast<const state*>(self)->first > 0; }
 };
 
@@ -164,6 +204,36 @@ void three_closers(world& w) {
   });
 }
 
+// One is inside, a second one waits for his turn with a limit: who lets him through, though he leaves, is done with the gate
+// before it is destroyed.
+void gives_up(world& w) {
+  auto* s = w.make<state>();
+  s->enter();
+  w.thread("user", [=] { s->leave(false); });
+  w.thread("hurried", [=] { s->use_soon(); });
+  w.thread("closer", [=] {
+    engine::get().block(state::somebody_has_come, s, "the hurried one");
+    s->close_and_destroy();
+  });
+  w.finally([=] { check(s->shut == 1 && s->destroyed, "not closed"); });
+}
+
+// Whom the gate has let through in the place of somebody else lets that one through.
+void gives_up_before_another(world& w) {
+  auto* s = w.make<state>();
+  s->enter();
+  w.thread("user", [=] { s->leave(false); });
+  w.thread("hurried", [=] { s->use_soon(); });
+  w.thread("patient", [=] {
+    engine::get().block(state::somebody_has_come, s, "the hurried one");
+    s->use_patiently();
+  });
+  w.finally([=] {
+    check(s->used + s->gave_up == 2 && s->refused == 0, "it was not closed");
+    check(s->o->c.lock().references() == 0, "a reference is left");
+  });
+}
+
 const protocol kProtocol{
     "fd_closing",
     {"io/fd_closing.h"},
@@ -177,6 +247,8 @@ const protocol kProtocol{
          second_destroys_behind_a_user},
         {"first destroys", {.preemptions = 2}, first_destroys},
         {"three closers", {.preemptions = 2, .old_loads = 1}, three_closers},
+        {"gives up", {.preemptions = 2, .old_loads = 1}, gives_up},
+        {"gives up before another", {.preemptions = 2, .old_loads = 1}, gives_up_before_another},
     },
 };
 const enrol_protocol kEnrolled(kProtocol);
