@@ -113,6 +113,21 @@ WEFT_CHILD(leaves_helpers) {
   });
 }
 
+// A program that nobody waits for is no reason to go on, once it has ended.
+WEFT_CHILD(waits_in_vain_after_a_program) {
+  using weft::process::stream_choice;
+  return weft::run([] {
+    weft::io::pipe_writer in;
+    {
+      auto left = weft::process::command("cat").in(stream_choice::pipe()).start();
+      in = std::move(left.in);
+    }
+    in.close();  // it reads the end
+    weft::chan<int>().recv();
+    return 6;
+  });
+}
+
 class Ends : public weft::test::children_over_procs {};
 
 TEST_P(Ends, ByAPipeThatNobodyReads) {
@@ -124,6 +139,12 @@ TEST_P(Ends, ByAPipeThatNobodyReads) {
                             "writes_to_a_socket", "writes_file_to_a_socket"}) {
     EXPECT_EQ(run(child).status, 5) << child;
   }
+}
+
+TEST_P(Ends, WhenAProgramThatNobodyWaitsForHasEnded) {
+  const weft::test::child_result r = run("waits_in_vain_after_a_program");
+  EXPECT_EQ(r.status, 2) << r.output;
+  EXPECT_NE(r.output.find("all goroutines are asleep"), r.output.npos) << r.output;
 }
 
 TEST_P(Ends, WhileHelpersAreAtWork) { expect("leaves_helpers", 7, ""); }
