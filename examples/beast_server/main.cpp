@@ -49,6 +49,21 @@ response answer(const request& r) {
   return a;
 }
 
+// A close with unread input resets the connection, and the client may lose our answer: so it is told that no more will
+// come, and has a moment to read and to close.
+void say_goodbye(weft::net::tcp_conn& c) {
+  constexpr std::size_t kMostIgnored = 256 * 1024;
+  std::error_code ec;
+  c.shutdown_write(ec);
+  c.set_deadline(weft::clock::now() + std::chrono::seconds(1));
+  char part[16 * 1024];
+  for (std::size_t ignored = 0; !ec && ignored < kMostIgnored;) {
+    const std::size_t n = c.read_some(part, ec);
+    if (n == 0) return;
+    ignored += n;
+  }
+}
+
 void serve(stream s) {
   beast::flat_buffer buffer;
   beast::error_code ec;
@@ -72,8 +87,7 @@ void serve(stream s) {
     more = a.keep_alive();
     http::write(s, a, ec);
   }
-  std::error_code ignored;
-  s.next_layer().shutdown_write(ignored);
+  if (!ec) say_goodbye(s.next_layer());
 }
 
 // Until the listener is closed. What else accept() says is of one connection, or of the net for a while.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include <weft/chan.h>
 #include <weft/go.h>
@@ -29,6 +30,7 @@ namespace {
 
 namespace net = weft::net;
 
+constexpr std::size_t kPiece = 10'000;
 constexpr std::chrono::milliseconds kFirstPause{5},
     kLongestPause{1000};  // between attempts to accept
 
@@ -61,21 +63,26 @@ void accept_all(net::tcp_listener& l, SSL_CTX* context, weft::wait_group& client
   }
 }
 
-// Sends text in pieces, and reads what comes back at the same time.
+// Sends a piece, and reads as much as comes back: who only sends does not see that the other side waits for the same.
+bool exchange(tls::stream& s, std::string_view piece, std::string& back) {
+  s.write_all(piece);
+  char buffer[3000];
+  for (const std::size_t wanted = back.size() + piece.size(); back.size() < wanted;) {
+    const std::size_t n = s.read_some(buffer);
+    if (n == 0) return false;
+    back.append(buffer, n);
+  }
+  return true;
+}
+
 bool talk(tls::stream& s, const std::string& text) {
   std::string back;
-  char buffer[3000];
-  for (std::size_t at = 0; at < text.size(); at += 10'000) {
-    const std::string_view piece = std::string_view(text).substr(at, 10'000);
-    s.write_all(piece);
-    while (back.size() < at + piece.size()) {
-      const std::size_t n = s.read_some(buffer);
-      if (n == 0) return false;
-      back.append(buffer, n);
-    }
+  for (std::size_t at = 0; at < text.size(); at += kPiece) {
+    if (!exchange(s, std::string_view(text).substr(at, kPiece), back)) return false;
   }
   s.shutdown();
-  return back == text && s.read_some(buffer) == 0;
+  char end[1];
+  return back == text && s.read_some(end) == 0;
 }
 
 int serve(const char* address, const char* path) {
@@ -100,15 +107,12 @@ int connect(const char* address, const char* path) {
   const tls::certificate cert = tls::read_certificate(path);
   const tls::shared_settings context = tls::make_client_context(cert.get());
   tls::stream s = tls::stream::client(net::dial(address), context.get(), "localhost");
-  std::string text;
-  char buffer[4096];
-  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, stdin)) text.append(buffer, n);
-  s.write_all(text);
-  for (std::size_t got = 0; got < text.size();) {
-    const std::size_t n = s.read_some(buffer);
-    if (n == 0) return 1;
-    std::fwrite(buffer, 1, n, stdout);
-    got += n;
+  char piece[kPiece];
+  std::string back;
+  while (const std::size_t n = std::fread(piece, 1, sizeof piece, stdin)) {
+    back.clear();
+    if (!exchange(s, {piece, n}, back)) return 1;
+    std::fwrite(back.data(), 1, back.size(), stdout);
   }
   s.shutdown();
   return 0;

@@ -1,4 +1,4 @@
-// Programs that run. See include/weft/process.h; process.cc starts them.
+// Programs that run. See include/weft/process.h; process.cc starts them, and reaper.cc has those that nobody waits for.
 //
 // A pidfd becomes readable when the program ends, so that a goroutine waits for it like for a socket; it also names
 // the program safely when it is killed, since its number may be used again.
@@ -21,6 +21,7 @@
 
 #include "io/calls.h"
 #include "io/own_thread.h"
+#include "io/reaper.h"
 
 namespace weft::process {
 
@@ -77,12 +78,7 @@ child::~child() {
     std::error_code ignored;
     reap(pid_, /*blocking=*/false, &ended, ignored);
     if (!ended) {
-      // Somebody has to reap it. Without a thread it stays as a zombie until this process ends.
-      static_cast<void>(rt::on_own_thread([pid = pid_] {
-        bool done = false;
-        std::error_code nobody_asks;
-        reap(pid, /*blocking=*/true, &done, nobody_asks);
-      }));
+      leave_to_reaper(pid_, std::exchange(pidfd_, -1));
     }
   }
   if (pidfd_ >= 0) {

@@ -7,6 +7,7 @@
 // What is in the pipes when the program has ended is all that is waited for.
 //
 // Go: os/exec
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <spawn.h>
@@ -183,6 +184,17 @@ command& command::err(stream_choice s) {
 
 namespace {
 
+// The kernel takes words up to a zero byte: another program would be run, or with other arguments. Null: there is none.
+const char* zero_byte_in(const std::string& program, const std::vector<std::string>& args,
+                         const std::string& dir, const std::vector<std::string>& env) {
+  const auto has_one = [](const std::string& s) { return s.find('\0') != s.npos; };
+  return has_one(program)                     ? "unexpected zero byte in name"
+         : std::ranges::any_of(args, has_one) ? "unexpected zero byte in argument"
+         : has_one(dir)                       ? "unexpected zero byte in directory"
+         : std::ranges::any_of(env, has_one)  ? "unexpected zero byte in environment"
+                                              : nullptr;
+}
+
 // Our end of the pipe to the program's descriptor `number`.
 bool adopt_end(child& c, int number, int fd, std::error_code& ec) {
   switch (number) {
@@ -197,6 +209,10 @@ bool adopt_end(child& c, int number, int fd, std::error_code& ec) {
 
 // Everything that may fail comes before the program is started.
 child command::start(std::error_code& ec) const {
+  if (zero_byte_in(program_, args_, dir_, env_) != nullptr) {
+    ec = std::make_error_code(std::errc::invalid_argument);
+    return {};
+  }
   spawn_plan plan;
   child c;
   int error = 0;
@@ -233,8 +249,14 @@ child command::start(std::error_code& ec) const {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what, std::error_code ec) {
-  throw std::system_error(ec, what);
+// detail: what is wrong with the command, or null.
+[[noreturn]] void fail(const char* operation, const std::string& program, std::error_code ec,
+                       const char* detail) {
+  std::string text = std::string(operation) + ' ' + program.c_str();  // up to a zero byte
+  if (detail != nullptr && ec == std::errc::invalid_argument) {
+    text += std::string(": ") + detail;
+  }
+  throw std::system_error(ec, text);
 }
 
 }  // namespace
@@ -243,7 +265,7 @@ child command::start() const {
   std::error_code ec;
   child c = start(ec);
   if (ec) {
-    fail("start " + program_, ec);
+    fail("start", program_, ec, zero_byte_in(program_, args_, dir_, env_));
   }
   return c;
 }
@@ -272,7 +294,7 @@ result command::run(const context& ctx) const {
   std::error_code ec;
   const result r = run(ctx, ec);
   if (ec) {
-    fail("run " + program_, ec);
+    fail("run", program_, ec, zero_byte_in(program_, args_, dir_, env_));
   }
   return r;
 }
@@ -369,7 +391,7 @@ captured command::output(const context& ctx) const {
   std::error_code ec;
   captured all = output(ctx, ec);
   if (ec) {
-    fail("run " + program_, ec);
+    fail("run", program_, ec, zero_byte_in(program_, args_, dir_, env_));
   }
   return all;
 }

@@ -5,7 +5,9 @@
 #include <boost/beast/core.hpp>
 #include <future>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <string>
+#include <sys/socket.h>
 #include <type_traits>
 #include <vector>
 
@@ -139,6 +141,23 @@ WEFT_OVER_PROCS(BoostStream);
 
 class BeastServer : public weft::test::runtime_test {};
 
+// The server has read what was sent, and closed: a close with unread input would have reset the connection.
+bool ends_in_peace(http_client& c) {
+  std::error_code ec;
+  c.conn.shutdown_write(ec);
+  const int fd = c.conn.native_handle();
+  const bool over = weft::test::eventually([&] {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_state == TCP_CLOSE;
+  });
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return !ec && over && error == 0 && c.ended();
+}
+
 // What is wrong with one connection is not with the next.
 TEST_F(BeastServer, GoesOnAfterABadAccept) {
   weft::run([] {
@@ -170,10 +189,15 @@ TEST_F(BeastServer, Serves) {
     EXPECT_EQ(c.receive().status, 200);
     EXPECT_EQ(c.receive().status, 404);
     http_client bad(server.dial());
-    EXPECT_EQ(bad.ask("nonsense\r\n\r\n").status, 400);
+    const std::string unread(32'000, 'x');  // there before the answer
+    EXPECT_EQ(bad.ask("nonsense\r\n\r\n" + unread).status, 400);
+    EXPECT_TRUE(ends_in_peace(bad));
     http_client large(server.dial());
-    EXPECT_EQ(large.ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n").status,
-              413);
+    EXPECT_EQ(
+        large.ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n" + unread)
+            .status,
+        413);
+    EXPECT_TRUE(ends_in_peace(large));
     server.dial().write_all("GET / HT");  // truncated
     EXPECT_EQ(http_client(server.dial()).get("/").status, 200);
     server.signal(SIGTERM);

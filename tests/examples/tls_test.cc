@@ -1,7 +1,10 @@
 // examples/tls as a process: both ends, and each against the openssl tool.
+#include <chrono>
 #include <gtest/gtest.h>
 #include <string>
 
+#include <weft/context.h>
+#include <weft/io.h>
 #include <weft/run.h>
 
 #include "support/fixture.h"
@@ -89,6 +92,28 @@ TEST_F(Tls, ServerAndTheOpensslTool) {
     child.out.read_full(back);
     EXPECT_EQ(back, large);
     EXPECT_TRUE(child.wait().ok());
+    server.signal(SIGTERM);
+    EXPECT_EQ(server.wait().exit_code, 0);
+  });
+}
+
+// More than all the buffers on the way hold.
+TEST_F(Tls, ServerAndClient) {
+  run([&] {
+    program server(TLS, {"serve", "127.0.0.1:0", files_.path("cert.pem")});
+    const std::string text = weft::test::pattern_string(1, 0, 16'000'000);
+    files_.write("text", text);
+    const weft::io::file in = weft::io::file::open(files_.path("text"));
+    command client(TLS, {"connect", server.address(), files_.path("cert.pem")});
+    client.in(stream_choice::fd(in.native_handle()));
+    auto [ctx, cancel] =
+        weft::with_timeout(weft::context(), std::chrono::seconds(20 * weft::test::slowness()));
+    std::error_code ec;
+    const auto r = client.output(ctx, ec);
+    cancel();
+    EXPECT_FALSE(ec) << ec.message();
+    EXPECT_TRUE(r.ok()) << r.err;
+    EXPECT_TRUE(r.out == text);
     server.signal(SIGTERM);
     EXPECT_EQ(server.wait().exit_code, 0);
   });

@@ -35,18 +35,40 @@ int broken_pipe_as(int number, bool socket = false) {
   return fd;
 }
 
-// Writes to it in each of the ways; 5 if each says so.
+constexpr int kWays = 3;
+
+// Whether a write to it says that nobody reads.
+template <class Writer>
+bool is_refused(Writer& w, int way) {
+  const weft::const_buffer parts[] = {"a", "b"};
+  std::error_code ec;
+  switch (way) {
+    case 0: w.write_all("text", ec); break;
+    case 1: w.write_all(std::span(parts), ec); break;
+    default: w.write_some("text", ec); break;
+  }
+  return ec == std::errc::broken_pipe;
+}
+
+// In each of the ways; 5 if each says so.
 template <class Writer>
 int writes(Writer w) {
-  const weft::const_buffer parts[] = {"a", "b"};
-  for (int way = 0; way < 3; ++way) {
-    std::error_code ec;
-    switch (way) {
-      case 0: w.write_all("text", ec); break;
-      case 1: w.write_all(std::span(parts), ec); break;
-      default: w.write_some("text", ec); break;
-    }
-    if (ec != std::errc::broken_pipe) return 6;
+  for (int way = 0; way < kWays; ++way) {
+    if (!is_refused(w, way)) return 6;
+  }
+  return 5;
+}
+
+// The same; 5 if it is told by the signal each time, too, and once.
+template <class Writer>
+int writes_and_is_told(Writer w) {
+  for (int way = 0; way < kWays; ++way) {
+    weft::chan<int> told(2);
+    weft::signal::notify(told, {SIGPIPE});
+    if (!is_refused(w, way)) return 6;
+    if (told.recv() != SIGPIPE) return 7;
+    weft::signal::stop(told);  // what has arrived is there
+    if (told.size() != 0) return 8;
   }
   return 5;
 }
@@ -86,6 +108,18 @@ WEFT_CHILD(writes_to_input) {
 WEFT_CHILD(writes_file_to_input) {
   return weft::run([] { return writes(weft::io::file::adopt(broken_pipe_as(0))); });
 }
+// 233, where the signal is wanted.
+WEFT_CHILD(writes_to_output_and_is_told) {
+  return weft::run(
+      [] { return writes_and_is_told(weft::io::pipe_writer::adopt(broken_pipe_as(1))); });
+}
+WEFT_CHILD(writes_to_error_and_is_told) {
+  return weft::run(
+      [] { return writes_and_is_told(weft::io::pipe_writer::adopt(broken_pipe_as(2))); });
+}
+WEFT_CHILD(writes_file_to_output_and_is_told) {
+  return weft::run([] { return writes_and_is_told(weft::io::file::adopt(broken_pipe_as(1))); });
+}
 // What inetd gives a program for its output.
 WEFT_CHILD(writes_to_a_socket) {
   return weft::run([] { return writes(weft::io::pipe_writer::adopt(broken_pipe_as(1, true))); });
@@ -113,6 +147,21 @@ WEFT_CHILD(leaves_helpers) {
   });
 }
 
+// A program that nobody waits for is no reason to go on, once it has ended.
+WEFT_CHILD(waits_in_vain_after_a_program) {
+  using weft::process::stream_choice;
+  return weft::run([] {
+    weft::io::pipe_writer in;
+    {
+      auto left = weft::process::command("cat").in(stream_choice::pipe()).start();
+      in = std::move(left.in);
+    }
+    in.close();  // it reads the end
+    weft::chan<int>().recv();
+    return 6;
+  });
+}
+
 class Ends : public weft::test::children_over_procs {};
 
 TEST_P(Ends, ByAPipeThatNobodyReads) {
@@ -120,10 +169,18 @@ TEST_P(Ends, ByAPipeThatNobodyReads) {
        {"writes_to_output", "writes_to_error", "writes_parts_to_output", "writes_file_to_output"}) {
     EXPECT_EQ(run(child).status, 128 + SIGPIPE) << child;
   }
-  for (const char* child : {"writes_elsewhere", "writes_to_input", "writes_file_to_input",
-                            "writes_to_a_socket", "writes_file_to_a_socket"}) {
+  for (const char* child :
+       {"writes_to_output_and_is_told", "writes_to_error_and_is_told",
+        "writes_file_to_output_and_is_told", "writes_elsewhere", "writes_to_input",
+        "writes_file_to_input", "writes_to_a_socket", "writes_file_to_a_socket"}) {
     EXPECT_EQ(run(child).status, 5) << child;
   }
+}
+
+TEST_P(Ends, WhenAProgramThatNobodyWaitsForHasEnded) {
+  const weft::test::child_result r = run("waits_in_vain_after_a_program");
+  EXPECT_EQ(r.status, 2) << r.output;
+  EXPECT_NE(r.output.find("all goroutines are asleep"), r.output.npos) << r.output;
 }
 
 TEST_P(Ends, WhileHelpersAreAtWork) { expect("leaves_helpers", 7, ""); }

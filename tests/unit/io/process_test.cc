@@ -59,6 +59,38 @@ TEST_P(Process, EndsAsItEnds) {
   });
 }
 
+// The kernel would take what stands before it, and run something else.
+TEST_P(Process, TakesNoZeroByte) {
+  run([] {
+    using namespace std::string_literals;  // NOLINT
+    const auto refused = [](const command& c) {
+      std::error_code ec;
+      EXPECT_EQ(c.start(ec).pid(), -1);
+      EXPECT_EQ(ec, std::errc::invalid_argument);
+      EXPECT_EQ(c.run(ec).exit_code, -1);
+      EXPECT_EQ(ec, std::errc::invalid_argument);
+      try {
+        c.output();
+      } catch (const std::system_error& e) {
+        EXPECT_EQ(e.code(), std::errc::invalid_argument);
+        return std::string(e.what());
+      }
+      return "it has run"s;
+    };
+    EXPECT_EQ(refused(command("true\0 blue"s)),
+              "run true: unexpected zero byte in name: Invalid argument");
+    EXPECT_EQ(refused(command("true", {"first", "a\0b"s})),
+              "run true: unexpected zero byte in argument: Invalid argument");
+    EXPECT_EQ(refused(command("true").dir("/\0tmp"s)),
+              "run true: unexpected zero byte in directory: Invalid argument");
+    EXPECT_EQ(refused(command("true").env("NAME", "\0"s)),
+              "run true: unexpected zero byte in environment: Invalid argument");
+    EXPECT_EQ(refused(command("true").env("NA\0ME"s, "")),
+              "run true: unexpected zero byte in environment: Invalid argument");
+    EXPECT_THROW(command("true\0"s).start(), std::system_error);
+  });
+}
+
 TEST_P(Process, CapturesWhatItSays) {
   both_ways([] {
     const auto r = command("sh", {"-c", "echo out; echo err >&2; pwd; echo $WORD"})

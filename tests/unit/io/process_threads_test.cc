@@ -1,10 +1,13 @@
 // Goroutines wait for programs, and threads do not, where the kernel has pidfds. And what programs and threads do not inherit.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "os/test_hooks.h"
 #include "os/thread.h"
 #include "support/fixture.h"
+#include "support/sockets.h"
 #include "support/thread_state.h"
 #include "support/threads.h"
 
@@ -43,6 +47,8 @@ class ProcessThreads : public weft::test::over_procs {
  protected:
   void TearDown() override {
     test_hooks.deny_pidfd.set(0);
+    test_hooks.poller_add_error.set(0);
+    test_hooks.force_thread_eagain_count.set(0);
     over_procs::TearDown();
   }
   // f() while so many programs are waited for.
@@ -71,10 +77,14 @@ class ProcessThreads : public weft::test::over_procs {
   }
 };
 
-TEST_P(ProcessThreads, NobodysThreadWaits) {
+bool has_pidfds() {
   const long pidfd = ::syscall(SYS_pidfd_open, ::getpid(), 0);
-  if (pidfd < 0) GTEST_SKIP() << "no pidfds here: threads wait";
-  ::close(static_cast<int>(pidfd));
+  if (pidfd >= 0) ::close(static_cast<int>(pidfd));
+  return pidfd >= 0;
+}
+
+TEST_P(ProcessThreads, NobodysThreadWaits) {
+  if (!has_pidfds()) GTEST_SKIP() << "no pidfds here: threads wait";
   run([&] {
     const int before = own_threads();
     while_waiting([&] {
@@ -84,6 +94,96 @@ TEST_P(ProcessThreads, NobodysThreadWaits) {
     // They would have been seen.
     test_hooks.deny_pidfd.set(1);
     while_waiting([&] { EXPECT_TRUE(eventually([] { return own_threads() >= kPrograms; })); });
+  });
+}
+
+bool is_gone(int pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 &&
+         errno == ECHILD;
+}
+
+// Descriptors that wait for others.
+int epoll_descriptors() {
+  int n = 0;
+  std::error_code gone;
+  for (const auto& e : std::filesystem::directory_iterator("/proc/self/fd")) {
+    n += std::filesystem::read_symlink(e.path(), gone) == "anon_inode:[eventpoll]";
+  }
+  return n;
+}
+
+// Starts so many, and destroys their children while they run; their numbers.
+std::vector<int> drop(int programs) {
+  std::vector<int> pids;
+  for (int i = 0; i < programs; ++i) {
+    pids.push_back(weft::process::command("sleep", {"1000"}).start().pid());
+  }
+  return pids;
+}
+
+void expect_reaped(const std::vector<int>& pids) {
+  for (const int pid : pids) {
+    EXPECT_FALSE(is_gone(pid)) << "it runs";
+    ::kill(pid, SIGKILL);
+  }
+  for (const int pid : pids) EXPECT_TRUE(eventually([&] { return is_gone(pid); }));
+}
+
+TEST_P(ProcessThreads, OneReapsThoseThatNobodyWaitsFor) {
+  if (!has_pidfds()) GTEST_SKIP() << "no pidfds here: threads wait";
+  run([&] {
+    const int before = own_threads(), descriptors = weft::test::open_descriptors();
+    const int polls = epoll_descriptors();
+    const std::vector<int> first = drop(kPrograms);
+    EXPECT_LE(own_threads(), std::max(before, 2 * procs() + 4) + 1);
+    expect_reaped(first);
+    // One ends while another is dropped, and runs.
+    for (std::vector<int> runs = drop(1); const int i : {1, 2, 3}) {
+      const std::vector<int> next = drop(i);
+      expect_reaped(runs);
+      runs = next;
+      if (i == 3) expect_reaped(runs);
+    }
+    EXPECT_TRUE(eventually([&] { return epoll_descriptors() == polls; }));
+    EXPECT_EQ(weft::test::open_descriptors(), descriptors);
+  });
+}
+
+// Where there are no pidfds, or no room for more of them to be watched.
+TEST_P(ProcessThreads, EachIsReapedByItsOwnIfNeedBe) {
+  run([&] {
+    const int descriptors = weft::test::open_descriptors(), polls = epoll_descriptors();
+    for (auto* hook : {&test_hooks.deny_pidfd, &test_hooks.poller_add_error}) {
+      hook->set(ENOSPC);
+      const std::vector<int> all = drop(kPrograms);
+      hook->set(0);
+      EXPECT_GE(own_threads(), kPrograms);
+      EXPECT_EQ(weft::test::open_descriptors(), descriptors);
+      expect_reaped(all);
+      EXPECT_TRUE(eventually([] { return own_threads() < kPrograms; }));
+    }
+    EXPECT_EQ(epoll_descriptors(), polls);
+  });
+}
+
+// It stays as a zombie; the next one has somebody again.
+TEST_P(ProcessThreads, NobodyReapsWithoutAThread) {
+  run([&] {
+    const int descriptors = weft::test::open_descriptors(), polls = epoll_descriptors();
+    auto left = weft::process::command("sleep", {"1000"}).start();
+    const int pid = left.pid();
+    EXPECT_TRUE(eventually(all_others_are_idle));  // nobody else wants a thread
+    test_hooks.force_thread_eagain_count.set(1000);
+    left = {};
+    test_hooks.force_thread_eagain_count.set(0);
+    EXPECT_EQ(weft::test::open_descriptors(), descriptors);
+    EXPECT_EQ(epoll_descriptors(), polls);
+    expect_reaped(drop(1));
+    ::kill(pid, SIGKILL);
+    siginfo_t info{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED), 0);
+    EXPECT_EQ(info.si_status, SIGKILL);
   });
 }
 
