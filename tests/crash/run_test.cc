@@ -270,8 +270,13 @@ class Fakes : public Run {
   }
   static outcome test(const char* builds, std::vector<std::string> words) {
     request r;
-    r.command = {"env", join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
-                 "WEFT_BUILD_DIR=" + file(builds), WEFT_COMMAND, "test"};
+    r.command = {"env",
+                 "-u",
+                 "WEFT_WERROR",
+                 join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+                 "WEFT_BUILD_DIR=" + file(builds),
+                 WEFT_COMMAND,
+                 "test"};
     r.command.insert(r.command.end(), words.begin(), words.end());
     return crash::run(r);
   }
@@ -313,10 +318,22 @@ TEST_F(Fakes, AConfigurationThatFailsIsNamedWithItsCommand) {
   tool("cmake", "echo the reason; exit 1");
   const outcome o = test("unconfigured", {"model"});
   expect_failure(
-      o, join({"configuration failed; again: (cd '", fs::path(WEFT_COMMAND).parent_path().string(),
-               "' && cmake --preset model -B '", file("unconfigured"), "/model' )\n"}));
+      o,
+      join({"configuration failed; again: (cd '", fs::path(WEFT_COMMAND).parent_path().string(),
+            "' && cmake --preset model -B '", file("unconfigured"), "/model' -DWEFT_WERROR=0)\n"}));
   EXPECT_NE(o.err.find("the reason\n"), std::string::npos) << o.err;
   EXPECT_EQ(o.out, "");
+}
+
+// A compiler that warns of more than ours keeps nobody from building, but for those who want to know.
+TEST_F(Fakes, WarningsAreErrorsWhereThatIsAskedFor) {
+  tool("cmake", "echo \"cmake $*\"; exit 1");
+  request r;
+  r.command = {"env",           join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+               "WEFT_WERROR=1", "WEFT_BUILD_DIR=" + file("strict"),
+               WEFT_COMMAND,    "test",
+               "model"};
+  expect_says(crash::run(r), "\ncmake --preset model -B [^\n]+/model -DWEFT_WERROR=1\n");
 }
 
 // `./weft test --full` counts what ctest has written, here without ctest. It writes the file only

@@ -92,6 +92,14 @@ class Checks : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(Checks, WarningsAreErrors) {
+  const outcome o = check({"setup", "tsan"});
+  EXPECT_EQ(o.exit_status, 1);
+  expect(o.out, "\nweft setup ci 1\n");
+  expect(o.out, "\nweft test tsan 1\n");
+  expect(o.out, "\n0 passed, 2 failed\n$");
+}
+
 TEST_F(Checks, AStepThatThereIsNotIsNamed) {
   const outcome o = check({"setup", "tsann"});
   EXPECT_EQ(o.exit_status, 1);
