@@ -336,6 +336,23 @@ TEST_F(Fakes, WarningsAreErrorsWhereThatIsAskedFor) {
   expect_says(crash::run(r), "\ncmake --preset model -B [^\n]+/model -DWEFT_WERROR=1\n");
 }
 
+// cmake is called in the folder of the sources, everything else in the caller's.
+TEST_F(Fakes, ABuildFolderMayBeRelative) {
+  tool("cmake", "exit 1");
+  request r;
+  r.command = {"sh",
+               "-c",
+               R"(cd "$1" && shift && exec env "$@")",
+               "sh",
+               folder_.string(),
+               join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+               "WEFT_BUILD_DIR=relative",
+               WEFT_COMMAND,
+               "test",
+               "model"};
+  expect_says(crash::run(r), join({" -B '", file("relative"), "/model' "}));
+}
+
 // `./weft test --full` counts what ctest has written, here without ctest. It writes the file only
 // if all tests were to be run.
 TEST_F(Fakes, AFullRunCountsWhatWasSkipped) {
