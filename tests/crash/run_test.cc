@@ -162,6 +162,17 @@ TEST_F(Run, NamesTheMissingFile) {
   expect_says(o, "weft: run: which file\\? ");
 }
 
+// Whoever waits for another's build is told so. The lock is given back when it has been said.
+TEST_F(Run, SaysThatItWaitsForAnotherBuild) {
+  constexpr const char* kHolds = R"(exec 8>"$WEFT_BUILD_DIR/.lock" && flock 8
+{ "$@" 2>&1 >&3 8>&- | { read -r line; printf '%s\n' "$line" >&2; flock -u 8; cat >&2; }; } 3>&1)";
+  const outcome o = crash::run(
+      in_folder({"bash", "-c", kHolds, "bash", WEFT_COMMAND, "run", file("program.cpp"), "on"}));
+  EXPECT_FALSE(o.hung);
+  expect_says(o, join({"^weft: waiting for another ./weft that builds in ", file("builds"), "\n"}));
+  EXPECT_EQ(o.out, "[on]");
+}
+
 // `./weft setup` on machines that have hardly anything: a PATH of our own.
 class Setup : public testing::Test {
  protected:
