@@ -279,14 +279,15 @@ class Fakes : public Run {
     write(file, join({"#!/bin/sh\n", does, "\n"}));
     fs::permissions(file, fs::perms::owner_all);
   }
-  static outcome test(const char* builds, std::vector<std::string> words) {
+  static outcome test(const char* builds, std::vector<std::string> words,
+                      const std::string& command = WEFT_COMMAND) {
     request r;
     r.command = {"env",
                  "-u",
                  "WEFT_WERROR",
                  join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
                  "WEFT_BUILD_DIR=" + file(builds),
-                 WEFT_COMMAND,
+                 command,
                  "test"};
     r.command.insert(r.command.end(), words.begin(), words.end());
     return crash::run(r);
@@ -384,12 +385,20 @@ Test Failed.
   write(folder_ / "log", kLog);
   tool("ctest", join({"cd \"$2\" && mkdir -p Testing/Temporary && cd Testing/Temporary || exit\n",
                       "cp '", file("log"), "' LastTest.log; echo 3:three > LastTestsFailed.log"}));
-  const outcome o = test("counted", {"--full", "-R", ".", "release"});
+  // Of a copy, as it writes a file beside itself.
+  fs::create_directories(folder_ / "copy" / "tests");
+  fs::copy(WEFT_COMMAND, folder_ / "copy" / "weft", fs::copy_options::overwrite_existing);
+  const fs::path result = folder_ / "copy" / "tests" / "full-result.md";
+  const outcome o = test("counted", {"--full", "-R", ".", "release"}, file("copy/weft"));
   EXPECT_EQ(o.exit_status, 0) << o.err;
   const std::string table =
       "\\| preset \\| tests \\| failed \\| skipped \\| minutes \\|.*\n(\\|---){8}\\|\n"
       "\\| release \\| 3 \\| three \\| 2 \\| [0-9]+ \\| 20[-0-9]+ [0-9:]+ \\|.*\\|\n";
   EXPECT_TRUE(crash::matches(o.out, table)) << o.out;
+  EXPECT_FALSE(fs::exists(result)) << "some were chosen";
+  const outcome all = test("counted", {"--full", "-V", "release"}, file("copy/weft"));
+  expect_says(all, "the result is in tests/full-result.md: commit it\n$");
+  EXPECT_TRUE(fs::exists(result));
 }
 
 }  // namespace
