@@ -6,8 +6,11 @@ it, behind another line of the same statement, or directly above the statement (
 statements that use the same label). It names the label; a relaxed order may give only its reason.
 A label with a single site has its partner out of sight, so its comment must say in words who that is.
 src/ takes its atomics from base/atomic.h; a std::atomic elsewhere, in a public header, too, says why (`not the seam: ...`).
+What Ps share (src/gmp/sched.h and the parts of gmp/ that it is made of) is a shared_atomic, whose writes tests count, or says
+when it is written (`rarely written: ...`).
 """
 import collections
+import pathlib
 import re
 import sys
 
@@ -17,6 +20,8 @@ SITE = re.compile(r'WEFT_(?:HEADER_)?ORDER\(\s*(\w+)\s*,\s*(\w+)\s*\)|memory_ord
 COMMENT = re.compile(r'//\s?(.*)$')
 PARTNER = re.compile(r'\b(pairs|partner|with|sees?|seen|alone|matches|against|before|after)\b', re.I)
 SEAM = 'src/base/atomic.h'
+SHARED = 'src/gmp/sched.h'
+OWN = ('gmp/g.h', 'gmp/m.h', 'gmp/p.h')  # the records of one each
 
 Site = collections.namedtuple('Site', 'path line label order comment')
 
@@ -131,6 +136,19 @@ def check_seam(root):
     return found
 
 
+def check_shared(root):
+    if not (root / SHARED).is_file():
+        return []
+    parts = re.findall(r'^#include "(gmp/\w+\.h)"', (root / SHARED).read_text(encoding='utf-8'), re.M)
+    found = []
+    for path in [pathlib.Path(SHARED)] + [pathlib.Path('src', part) for part in parts if part not in OWN]:
+        source = Source(root, path)
+        for i, code in enumerate(source.code):
+            if re.search(r'(?<![\w:])(std::)?atomic<', code) and not re.search(r'rarely written: \w+', source.comment_of(i, None)):
+                found.append(f'{path}:{i + 1}: all Ps may write it, and nobody counts: a shared_atomic, or "rarely written: when"')
+    return found
+
+
 def table(all_sites):
     by_label = collections.defaultdict(list)
     for site in all_sites:
@@ -148,7 +166,7 @@ def check(root, arguments=None):
         return []
     count = collections.Counter(s.label for s in all_sites if s.label)
     found = [f for s in all_sites if (f := check_site(s, count[s.label] if s.label else 1))]
-    return found + check_seam(root)
+    return found + check_seam(root) + check_shared(root)
 
 
 def self_test():
@@ -168,6 +186,10 @@ def self_test():
         ('in words only', {'src/base/a.h': '// says WEFT_ORDER(A, release) in prose\n'}, []),
         ('beside the seam', {'src/base/a.h': 'std::atomic<int> x;\nstd::atomic<int> y;  // not the seam: a counter for tests\n'},
          ['a.h:1: std::atomic']),
+        ('shared', {'src/gmp/sched.h': '#include "gmp/m.h"\n#include "gmp/nap.h"\n  shared_atomic<int> a{0};\n  atomic<int> b;  // rarely written: at boot\n'
+                                       '  // rarely written: when the world is stopped\n  atomic<int> c;\n  atomic<int> d;\n  atomic<int> e;  // rarely written:\n',
+                    'src/gmp/nap.h': '  alignas(64) atomic<int> f{0};\n', 'src/gmp/m.h': '  atomic<int> one_s_own;\n'},
+         ['sched.h:7: all Ps', 'sched.h:8: all Ps', 'nap.h:1: all Ps']),
         ('beside the seam, in a header', {'include/weft/a.h': 'std::atomic<bool> x;\n'}, ['a.h:1: std::atomic']),
     ])
 

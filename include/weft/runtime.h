@@ -64,8 +64,8 @@ WEFT_EXPORT void lock_os_thread();
 /// back into the state in which it was, for others will run there; or end the goroutine locked.
 WEFT_EXPORT void unlock_os_thread();
 
-/// How many threads the runtime may have (default 10000); exceeding it is a fatal error. Returns the
-/// previous limit.
+/// How many threads that run goroutines there may be (default 10000), without the few that the runtime has
+/// beside them; exceeding it is a fatal error. Returns the previous limit.
 WEFT_EXPORT int set_max_threads(int n);
 
 /// The stack of the calling goroutine as text, in Go's format; with `all` those of all goroutines, for which

@@ -24,7 +24,8 @@ inline void count_shared_write() {
   shared_writes.fetch_add(1, std::memory_order_relaxed);  // order: statistic
 }
 
-// An atomic whose cache line every P may want: its writes are counted.
+// An atomic whose cache line every P may want: its writes are counted. What all Ps share is one of these, or says when it is
+// written (tools/check_order_comments.py).
 template <class T>
 class shared_atomic : public atomic<T> {
  public:
@@ -46,6 +47,23 @@ class shared_atomic : public atomic<T> {
                                std::memory_order failure) noexcept {
     count_shared_write();
     return atomic<T>::compare_exchange_strong(expected, desired, success, failure);
+  }
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
+                             std::memory_order failure) noexcept {
+    count_shared_write();
+    return atomic<T>::compare_exchange_weak(expected, desired, success, failure);
+  }
+  T fetch_sub(auto delta, std::memory_order order) noexcept {
+    count_shared_write();
+    return atomic<T>::fetch_sub(delta, order);
+  }
+  T fetch_or(T bits, std::memory_order order) noexcept {
+    count_shared_write();
+    return atomic<T>::fetch_or(bits, order);
+  }
+  T fetch_and(T bits, std::memory_order order) noexcept {
+    count_shared_write();
+    return atomic<T>::fetch_and(bits, order);
   }
 };
 

@@ -23,7 +23,7 @@ namespace weft::rt {
 template <class P>
 class p_table {
  public:
-  using entry = atomic<P*>;
+  using entry = atomic<P*>;  // rarely written: when there have never been as many Ps
 
   // Once, before anybody else looks: `room` entries, all null, and one more.
   void adopt(entry* entries, std::int32_t room) {
@@ -53,9 +53,9 @@ class p_table {
   }
 
  private:
-  atomic<std::int32_t> count_{0};
-  entry* entries_ = nullptr;  // constant after boot
-  std::int32_t room_ = 0;     // constant after boot
+  atomic<std::int32_t> count_{0};  // rarely written: while the world is stopped
+  entry* entries_ = nullptr;       // constant after boot
+  std::int32_t room_ = 0;          // constant after boot
 };
 
 }  // namespace weft::rt

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kLongestSlice = 64;  // switches; then the ring g
 struct sched_state {
   // -- read by everybody, written when the number of Ps changes (world stopped)
   alignas(64) p_table<P> ps;
-  // Constant after boot, but locks ask for it which a plain thread may have met before.
+  // rarely written: at boot. An atomic, as locks ask for it which a plain thread may have met before.
   atomic<std::int32_t> cpus{1};
   sigset_t initial_mask{};              // constant after boot: what Ms run user code with
   bool blocked_runtime_signal = false;  // … which the process began without
@@ -72,9 +72,11 @@ struct sched_state {
   P* unmanned_ps WEFT_GUARDED_BY(lock) = nullptr;         // have work, and wait for a new M
   std::int32_t spares_to_make WEFT_GUARDED_BY(lock) = 0;  // by the spawner
   std::int32_t spares_coming WEFT_GUARDED_BY(lock) = 0;  // asked for, and not among the idle Ms yet
-  atomic<bool> begun{false};  // sysmon and the spawner are there, or coming; raised under lock
+  // Sysmon and the spawner are there, or coming; raised under lock. rarely written: once
+  atomic<bool> begun{false};
   std::int32_t system_threads WEFT_GUARDED_BY(lock) = 0;  // they, as far as they are there
-  atomic<std::int32_t> creators{0};  // Ms that create threads; raised under lock
+  // Ms that create threads; raised under lock. rarely written: for each thread that one creates
+  atomic<std::int32_t> creators{0};
 
   // -- timers (sched/timer_watch.cc)
   M* timer_watcher WEFT_GUARDED_BY(lock) = nullptr;  // the idle M that sleeps until the next one
@@ -115,11 +117,11 @@ struct sched_state {
   std::uint32_t free_g_count WEFT_GUARDED_BY(gfree_lock) = 0;
   alignas(64) shared_atomic<std::uint64_t> goid_next{2};  // 1 is the goroutine of the first run()
   shared_atomic<std::int64_t> foreign_goroutines{0};      // spawned by threads without a P
-  atomic<std::int32_t> helpers{
-      0};  // goroutines of the runtime's own, which are not counted elsewhere
-  atomic<std::uint32_t> main_started{0};
-  atomic<std::uint32_t> runs_left{
-      0};  // goroutines of run() that ended by goexit(): it waits for ever
+  // Goroutines of the runtime's own, which are not counted elsewhere. rarely written: for each round of the scavenger
+  atomic<std::int32_t> helpers{0};
+  atomic<std::uint32_t> main_started{0};  // rarely written: for each run()
+  // Goroutines of run() that ended by goexit(): it waits for ever. rarely written: for each of them
+  atomic<std::uint32_t> runs_left{0};
 
   // -- plain threads asleep inside weft (sched/foreign.cc)
   alignas(64) foreign_count foreign;

@@ -79,8 +79,8 @@ class WEFT_CAPABILITY("lock") waking_lock : public ranked_lock {
   }
 
   // Guarded by the lock itself. Atomic for TSan, to which a lock that is taken in a section is none (sched/section.h).
-  atomic<bool> wakes_sysmon_{false};
-  atomic<note*> wakes_{nullptr};
+  atomic<bool> wakes_sysmon_{false};  // rarely written: under the lock, which is counted itself
+  atomic<note*> wakes_{nullptr};      // rarely written: likewise
 };
 
 #ifdef WEFT_MODEL  // of the scheduler, in which there are neither sysmon nor the spawner

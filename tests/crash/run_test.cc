@@ -57,6 +57,7 @@ class Run : public testing::Test {
     folder_ = name;
     fs::create_directory(folder_ / "builds");
     fs::create_directory_symlink(WEFT_BUILD_TREE, folder_ / "builds" / "release");
+    write(folder_ / "builds" / ".setup-run", "");  // nothing is to be installed
     write(folder_ / "program.cpp", kProgram);
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
@@ -67,9 +68,6 @@ class Run : public testing::Test {
       if (std::system(join({"command -v ", tool, " >/dev/null 2>&1"}).c_str()) != 0) {
         GTEST_SKIP() << tool << " is not there";
       }
-    }
-    if (!fs::exists("/usr/include/liburing.h") && !fs::exists("/usr/local/include/liburing.h")) {
-      GTEST_SKIP() << "liburing's header is not there";
     }
     const outcome o = crash::run({.command = {"ninja", "-C", WEFT_BUILD_TREE, "-n", "weft"}});
     if (o.out.find("no work to do") == std::string::npos) {
@@ -162,6 +160,17 @@ TEST_F(Run, NamesTheMissingFile) {
   expect_says(o, "weft: run: which file\\? ");
 }
 
+// Whoever waits for another's build is told so. The lock is given back when it has been said.
+TEST_F(Run, SaysThatItWaitsForAnotherBuild) {
+  constexpr const char* kHolds = R"(exec 8>"$WEFT_BUILD_DIR/.lock" && flock 8
+{ "$@" 2>&1 >&3 8>&- | { read -r line; printf '%s\n' "$line" >&2; flock -u 8; cat >&2; }; } 3>&1)";
+  const outcome o = crash::run(
+      in_folder({"bash", "-c", kHolds, "bash", WEFT_COMMAND, "run", file("program.cpp"), "on"}));
+  EXPECT_FALSE(o.hung);
+  expect_says(o, join({"^weft: waiting for another ./weft that builds in ", file("builds"), "\n"}));
+  EXPECT_EQ(o.out, "[on]");
+}
+
 // `./weft setup` on machines that have hardly anything: a PATH of our own.
 class Setup : public testing::Test {
  protected:
@@ -176,14 +185,28 @@ class Setup : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void tool(const char* name, const char* does) {
+  void tool(const char* name, const std::string& does) {
     write(folder_ / name, join({"#!/usr/bin/env bash\n", does, "\n"}));
     fs::permissions(folder_ / name, fs::perms::owner_all);
   }
-  outcome setup(const char* what) const {
-    return crash::run(
-        {.command = {"env", "PATH=" + folder_.string(), WEFT_COMMAND, "setup", what}});
+  outcome setup(const char* what) const { return weft({"setup", what}); }
+  outcome weft(const std::vector<std::string>& words) const {
+    request r;
+    r.command = {"env", "PATH=" + folder_.string(),
+                 "WEFT_BUILD_DIR=" + (folder_ / "builds").string(), WEFT_COMMAND};
+    r.command.insert(r.command.end(), words.begin(), words.end());
+    return crash::run(r);
   }
+  // An apt-get that knows these, and installs nothing where it does not know all that it is asked for.
+  void apt_get_knows(const std::string& names) {
+    tool("id", "echo 0");
+    tool("cp", R"(exec /bin/cp "$@")");
+    tool("apt-get", join({"echo \"apt-get $*\" >&2; known=' ", names, R"( '
+[ "$1" = install ] || exit 0
+for name in "${@:5}"; do [[ $known = *" $name "* ]] || exit 100; done
+for name in "${@:5}"; do cp "$0" "${0%/*}/${name/ninja-build/ninja}"; done)"}));
+  }
+  bool installed(const char* name) const { return fs::exists(folder_ / name); }
   static void expect_failure(const outcome& o, const std::string& pattern) {
     EXPECT_EQ(o.exit_status, 1);
     EXPECT_EQ(o.out, "");
@@ -191,6 +214,7 @@ class Setup : public testing::Test {
   }
 
   // Whether the header is there does not depend on the PATH.
+  static constexpr const char* kNeeded = "g\\+\\+ cmake ninja-build";
   static constexpr const char* kMissing = "g\\+\\+ cmake ninja-build( liburing-dev)?";
 
  private:
@@ -198,7 +222,7 @@ class Setup : public testing::Test {
 };
 
 TEST_F(Setup, WithoutAptGetNamesWhatIsMissing) {
-  expect_failure(setup("run"), join({"^weft: missing: ", kMissing,
+  expect_failure(setup("run"), join({"^weft: missing: ", kNeeded,
                                      " \\(Debian's names\\). Install them with this "
                                      "system's package manager, then run again.\n$"}));
 }
@@ -207,17 +231,17 @@ TEST_F(Setup, WithoutSudoNamesTheCommand) {
   tool("apt-get", "echo installs >&2");
   tool("id", "echo 1000");
   expect_failure(setup("run"),
-                 join({"^weft: missing: ", kMissing,
-                       "; there is no sudo, so as root: apt-get install ", kMissing, "\n$"}));
+                 join({"^weft: missing: ", kNeeded,
+                       "; there is no sudo, so as root: apt-get install ", kNeeded, "\n$"}));
 }
 
 TEST_F(Setup, AnInstallationThatFailsIsNoSuccess) {
   tool("id", "echo 0");
   tool("apt-get", "echo \"apt-get: $*\" >&2; exit 100");
   expect_failure(setup("run"), join({"apt-get: install .*", kMissing,
-                                     "\nweft: could not install them; by hand: apt-get "
-                                     "install ",
-                                     kMissing, ", then run again\n$"}));
+                                     "\n(apt-get: install .* g\\+\\+ cmake ninja-build\n)?"
+                                     "weft: could not install them; by hand: apt-get install ",
+                                     kNeeded, ", then run again\n$"}));
   tool("apt-get", "exit 0");
   expect_failure(setup("run"), "weft: 'g\\+\\+' is still missing after its installation\n$");
 }
@@ -234,8 +258,9 @@ TEST_F(Setup, InstallsThroughSudo) {
   tool("sudo", "echo \"sudo: $*\" >&2; exit 1");
   expect_failure(setup("run"),
                  join({updates, "weft: apt-get update failed; trying with the lists at hand\n",
-                       installs, "weft: could not install them; by hand: apt-get install ",
-                       kMissing, ", then run again\n$"}));
+                       installs, "(sudo: env .* install .* ", kNeeded,
+                       "\n)?weft: could not install them; by hand: apt-get install ", kNeeded,
+                       ", then run again\n$"}));
   tool("sudo", R"(echo "sudo: $*" >&2
 case "$*" in
   *' install '*) for name in g++ cmake ninja; do cp "$0" "${0%/*}/$name"; done ;;
@@ -247,6 +272,46 @@ esac)");
     EXPECT_EQ(o.exit_status, 0);
     EXPECT_TRUE(matches(o, installs + "$"));
   }
+}
+
+// What is there if it can be had: one that apt does not know keeps no other from coming.
+TEST_F(Setup, WhatIsNotNeededMayStayAway) {
+  apt_get_knows("g++ cmake ninja-build pkg-config gdb wrk");
+  const outcome o = setup("test");
+  EXPECT_EQ(o.exit_status, 0) << o.err;
+  EXPECT_TRUE(installed("pkg-config") && installed("gdb") && installed("wrk")) << o.err;
+  expect_says(o,
+              "weft: goes on without [^\n]*lldb \\(its tests are skipped\\), linux-perf "
+              "\\(its tests are skipped\\), [^\n]*\n$");
+  EXPECT_EQ(o.err.find("wrk ("), std::string::npos) << o.err;
+}
+
+TEST_F(Setup, WhatIsNotNeededAsksForNobodysRights) {
+  for (const char* name : {"g++", "cmake", "ninja", "python3"}) tool(name, "exit 0");
+  const auto expect_goes_on = [this] {
+    const outcome o = setup("bench");
+    EXPECT_EQ(o.exit_status, 0) << o.err;
+    expect_says(o, "^weft: goes on without [^\n]*wrk \\(its tests are skipped\\)\n$");
+  };
+  expect_goes_on();  // there is no apt-get
+  tool("apt-get", "echo installs >&2");
+  tool("id", "echo 1000");
+  expect_goes_on();  // there is no sudo
+}
+
+// Before each build what cannot be had would be looked for again, on the network.
+TEST_F(Setup, WhatIsNotNeededIsAskedForOnce) {
+  apt_get_knows("");
+  for (const char* name : {"g++", "cmake", "ninja"}) tool(name, "exit 0");
+  tool("python3", "echo benchmarks");
+  tool("mkdir", "exec /bin/mkdir \"$@\"");
+  for (const bool asks : {true, false}) {
+    const outcome o = weft({"bench", "core"});
+    EXPECT_EQ(o.out, "benchmarks\n") << o.err;
+    EXPECT_EQ(o.err.find("apt-get update") != std::string::npos, asks) << o.err;
+    expect_says(o, "weft: goes on without [^\n]*wrk ");
+  }
+  EXPECT_NE(setup("bench").err.find("apt-get update"), std::string::npos) << "asked for by name";
 }
 
 TEST_F(Setup, DoesNotKnowEverything) {
@@ -261,6 +326,7 @@ class Fakes : public Run {
     Run::SetUp();
     fs::create_directories(folder_ / "tools");
     for (const char* name : {"cmake", "gdb", "pkg-config"}) tool(name, "exit 0");
+    for (const char* name : {"apt-get", "sudo"}) tool(name, "exit 1");
     tool("ninja", "echo no work to do");
   }
   static void tool(const char* name, const std::string& does) {
@@ -268,10 +334,16 @@ class Fakes : public Run {
     write(file, join({"#!/bin/sh\n", does, "\n"}));
     fs::permissions(file, fs::perms::owner_all);
   }
-  static outcome test(const char* builds, std::vector<std::string> words) {
+  static outcome test(const char* builds, std::vector<std::string> words,
+                      const std::string& command = WEFT_COMMAND) {
     request r;
-    r.command = {"env", join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
-                 "WEFT_BUILD_DIR=" + file(builds), WEFT_COMMAND, "test"};
+    r.command = {"env",
+                 "-u",
+                 "WEFT_WERROR",
+                 join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+                 "WEFT_BUILD_DIR=" + file(builds),
+                 command,
+                 "test"};
     r.command.insert(r.command.end(), words.begin(), words.end());
     return crash::run(r);
   }
@@ -313,10 +385,39 @@ TEST_F(Fakes, AConfigurationThatFailsIsNamedWithItsCommand) {
   tool("cmake", "echo the reason; exit 1");
   const outcome o = test("unconfigured", {"model"});
   expect_failure(
-      o, join({"configuration failed; again: (cd '", fs::path(WEFT_COMMAND).parent_path().string(),
-               "' && cmake --preset model -B '", file("unconfigured"), "/model' )\n"}));
+      o,
+      join({"configuration failed; again: (cd '", fs::path(WEFT_COMMAND).parent_path().string(),
+            "' && cmake --preset model -B '", file("unconfigured"), "/model' -DWEFT_WERROR=0)\n"}));
   EXPECT_NE(o.err.find("the reason\n"), std::string::npos) << o.err;
   EXPECT_EQ(o.out, "");
+}
+
+// A compiler that warns of more than ours keeps nobody from building, but for those who want to know.
+TEST_F(Fakes, WarningsAreErrorsWhereThatIsAskedFor) {
+  tool("cmake", "echo \"cmake $*\"; exit 1");
+  request r;
+  r.command = {"env",           join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+               "WEFT_WERROR=1", "WEFT_BUILD_DIR=" + file("strict"),
+               WEFT_COMMAND,    "test",
+               "model"};
+  expect_says(crash::run(r), "\ncmake --preset model -B [^\n]+/model -DWEFT_WERROR=1\n");
+}
+
+// cmake is called in the folder of the sources, everything else in the caller's.
+TEST_F(Fakes, ABuildFolderMayBeRelative) {
+  tool("cmake", "exit 1");
+  request r;
+  r.command = {"sh",
+               "-c",
+               R"(cd "$1" && shift && exec env "$@")",
+               "sh",
+               folder_.string(),
+               join({"PATH=", file("tools"), ":", std::getenv("PATH")}),
+               "WEFT_BUILD_DIR=relative",
+               WEFT_COMMAND,
+               "test",
+               "model"};
+  expect_says(crash::run(r), join({" -B '", file("relative"), "/model' "}));
 }
 
 // `./weft test --full` counts what ctest has written, here without ctest. It writes the file only
@@ -339,12 +440,20 @@ Test Failed.
   write(folder_ / "log", kLog);
   tool("ctest", join({"cd \"$2\" && mkdir -p Testing/Temporary && cd Testing/Temporary || exit\n",
                       "cp '", file("log"), "' LastTest.log; echo 3:three > LastTestsFailed.log"}));
-  const outcome o = test("counted", {"--full", "-R", ".", "release"});
+  // Of a copy, as it writes a file beside itself.
+  fs::create_directories(folder_ / "copy" / "tests");
+  fs::copy(WEFT_COMMAND, folder_ / "copy" / "weft", fs::copy_options::overwrite_existing);
+  const fs::path result = folder_ / "copy" / "tests" / "full-result.md";
+  const outcome o = test("counted", {"--full", "-R", ".", "release"}, file("copy/weft"));
   EXPECT_EQ(o.exit_status, 0) << o.err;
   const std::string table =
       "\\| preset \\| tests \\| failed \\| skipped \\| minutes \\|.*\n(\\|---){8}\\|\n"
       "\\| release \\| 3 \\| three \\| 2 \\| [0-9]+ \\| 20[-0-9]+ [0-9:]+ \\|.*\\|\n";
   EXPECT_TRUE(crash::matches(o.out, table)) << o.out;
+  EXPECT_FALSE(fs::exists(result)) << "some were chosen";
+  const outcome all = test("counted", {"--full", "-V", "release"}, file("copy/weft"));
+  expect_says(all, "the result is in tests/full-result.md: commit it\n$");
+  EXPECT_TRUE(fs::exists(result));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Tools beside the library: `./weft doctor`, and what perf makes of goroutines' stacks.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
 #include <string>
@@ -61,6 +62,49 @@ TEST_F(Doctor, SaysWhatIsMissingCosts) {
                               "rt_tgsigqueueinfo +no \\(ENOSYS\\)\n +plain tgkill"}) {
     expect(o.out, join({"(^|\n)  ", missing}));
   }
+}
+
+// A copy of .ci/run beside a ./weft that does nothing but fail: what it was called with is shown.
+class Checks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!have("bash")) GTEST_SKIP() << "bash is not there";
+    if (std::getenv("WEFT_TEST_EMULATOR") != nullptr) GTEST_SKIP() << "a tool of this machine";
+    std::string name = testing::TempDir() + "weft_ci_XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+    fs::create_directory(folder_ / ".ci");
+    fs::copy(fs::path(WEFT_COMMAND).parent_path() / ".ci" / "run", folder_ / ".ci" / "run");
+    std::ofstream(folder_ / "weft") << "#!/bin/sh\necho \"weft $* $WEFT_WERROR\"; exit 1\n";
+    fs::permissions(folder_ / "weft", fs::perms::owner_all);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+  outcome check(std::vector<std::string> steps) const {
+    request r = {.command = {"env", "-u", "WEFT_WERROR", "-u", "WEFT_BUILD_DIR",
+                             (folder_ / ".ci" / "run").string()}};
+    r.command.insert(r.command.end(), steps.begin(), steps.end());
+    return run(r);
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(Checks, WarningsAreErrors) {
+  const outcome o = check({"setup", "tsan"});
+  EXPECT_EQ(o.exit_status, 1);
+  expect(o.out, "\nweft setup ci 1\n");
+  expect(o.out, "\nweft test tsan 1\n");
+  expect(o.out, "\n0 passed, 2 failed\n$");
+}
+
+TEST_F(Checks, AStepThatThereIsNotIsNamed) {
+  const outcome o = check({"setup", "tsann"});
+  EXPECT_EQ(o.exit_status, 1);
+  EXPECT_EQ(o.out, "") << "the others have not run, either";
+  expect(o.err, "^\\.ci/run: no such step: tsann; there are: setup self-tests .* tsan .*\n$");
 }
 
 // Samples of `perf script`: the functions of each, innermost first.

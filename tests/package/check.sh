@@ -5,7 +5,9 @@
 #   odr           every public header in two translation units of one program
 #   shared        a shared library, built and installed; it may export weft:: only
 #   fetchcontent  weft as a sub-project, without liburing
-# The last two compile the library once more: as a unity build, the one by our option, the other by CMake's.
+#   clone         the first words of the README, in a bare clone: ./weft run examples/hello.cpp
+# The last three compile the library once more: shared as a unity build by our option, fetchcontent as one by CMake's, and
+# clone file by file.
 set -euo pipefail
 
 way=$1 source=$2 build=$3 cxx=$4
@@ -16,6 +18,7 @@ mkdir -p "$work"
 jobs=$(nproc)
 
 fail() { printf 'package.%s: %s\n' "$way" "$*" >&2; exit 1; }
+skip() { printf 'package.%s: skipped: %s\n' "$way" "$*"; exit 77; }  # as CMakeLists.txt has it
 
 expect_sum() {  # runs the consumer, which prints one known line
   local out
@@ -111,6 +114,21 @@ case $way in
       -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON
     cmake --build "$work/build" --parallel "$jobs"
     expect_sum "$work/build/consumer"
+    ;;
+  clone)
+    unset "${!GIT_@}"  # a hook's are about the repository that it was called for
+    for tool in git g++; do command -v "$tool" >/dev/null || skip "$tool is not there"; done
+    top=$(git -C "$source" rev-parse --show-toplevel 2>&1) || skip "$source is no git repository: $top"
+    [ "$top" -ef "$source" ] || skip "$source is a part of the repository $top"
+    git clone -q "$source" "$work/clone"
+    # What is to be committed, too; but no file that git does not know: others would not get it.
+    git -C "$source" diff --binary HEAD >"$work/changes"
+    [ ! -s "$work/changes" ] || git -C "$work/clone" apply --whitespace=nowarn "$work/changes"
+    mkdir "$work/clone/built"
+    : >"$work/clone/built/.setup-run"  # nothing is to be installed
+    hello=$(cd "$work/clone" && env -u CXXFLAGS -u LDFLAGS -u WEFT_WERROR WEFT_BUILD_DIR=built WEFT_JOBS=2 \
+      ./weft run examples/hello.cpp </dev/null) || fail "ended with status $?"
+    [ "$hello" = "hello from 1000 goroutines: sum 500500" ] || fail "printed: $hello"
     ;;
   *) fail "unknown way" ;;
 esac
