@@ -429,7 +429,8 @@ void sleep_for_p_unlock(M* mp) {
   mp->stands_in = mp->stands_in && mp->timer_is_due;
   sched.lock.unlock();
   end_short_slices(mp);
-  if (mp->p == nullptr) {
+  const bool was_handed_p = mp->p == nullptr;
+  if (was_handed_p) {
     mp->park.sleep();
     mp->park.clear();
     mp->poked = false;
@@ -443,6 +444,10 @@ void sleep_for_p_unlock(M* mp) {
   tsan_release(&mp->nextp);  // to start_locked_m()
   if (ready.count != 0) {
     queue_ready(mp, ready);
+    // A P that was handed over is for others besides, of whom it runs one: the rest is new work. keeps I1
+    if (was_handed_p && !WEFT_MUTANT("news-beside-others")) {
+      wake_p(mp->p);
+    }
   }
   pass_watch_on(mp, watched, crowd_waits);
 }

@@ -116,8 +116,9 @@ G* poll_for_work(M* mp) {
   bool inherit = false;
   G* gp =
       take_local(mp->p, &inherit);  // null: a thief was faster, or only plain threads were woken
-  if (gp != nullptr && !mp->p->runq.empty()) {
-    wake_p(mp->p);  // a timer may have woken somebody who was to be next: ready.cc
+  // A timer may have woken somebody who was to be next (ready.cc); or mp came for one in the global queue.
+  if (gp != nullptr && (!mp->p->runq.empty() || !sched.runq.empty())) {
+    wake_p(mp->p);
   }
   return gp;
 }
@@ -180,6 +181,25 @@ void somebody_shall_poll() {
   sched.lock.unlock();
 }
 
+// By sysmon. If no M is idle, because all compute or are in calls, the spawner makes one.
+void run_news(ready_list& list) {
+  const std::int32_t n = list.count;
+  if (n == 0) {
+    return;
+  }
+  sched.lock.lock();
+  queue_ready_globally(list);
+  P* pp = !sched.runq.empty() ? idle_p_get_for_work() : nullptr;
+  if (pp == nullptr) {
+    sched.lock.unlock();
+    return;
+  }
+  start_m_unlock(pp, /*spinning=*/false);
+  if (n > 1 && sched.idle.claim_wake()) {
+    wake_p_slow();  // that one wakes the next
+  }
+}
+
 }  // namespace
 
 void somebody_must_poll() {
@@ -222,19 +242,8 @@ void netpoll_backstop(std::int64_t now) {
   since = now;
   ready_list list = collect_ready(0);
   sched.poll_looking.store(0, WEFT_ORDER(IO0, relaxed));  // order: relaxed, as above
-  somebody_shall_poll();
-  if (list.count == 0) {
-    return;
-  }
-  sched.lock.lock();
-  queue_ready_globally(list);
-  // If no M is idle, because all compute or are in calls, the spawner makes one.
-  P* pp = !sched.runq.empty() ? idle_p_get_for_work() : nullptr;
-  if (pp != nullptr) {
-    start_m_unlock(pp, /*spinning=*/false);
-  } else {
-    sched.lock.unlock();
-  }
+  run_news(list);
+  somebody_shall_poll();  // after the Ms that the news needs have gone
 }
 
 }  // namespace weft::rt

@@ -283,7 +283,8 @@ void freeze(M* mp) {
   if (sched.gate.closed()) {
     gp->transition<g_status::running, g_status::runnable>();
     release_p(mp, p_status::stopped);
-    queue_frozen_locked(mp, gp, rank::first);
+    // Behind those who wait already: it has had a turn, and where the next stop comes soon they would have none.
+    queue_frozen_locked(mp, gp, rank::last);
     if (!WEFT_MUTANT("freeze-does-not-arrive")) {
       sched.gate.arrive();
     }
@@ -376,6 +377,7 @@ WEFT_NO_TSAN void give_way(M* mp) noexcept {
 void thaw(M* mp, G* gp) {
   P* pp = release_p(mp, p_status::idle);
   sched.lock.lock();
+  pp->has_turn = true;  // mp has taken that of its P, and has run nobody. keeps W3 (world.cc)
   hand_p_unlock(gp->m, pp);
   stop_m(mp);
 }

@@ -256,8 +256,17 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
 }
 
 // Those whom the stop has frozen go on by themselves, with the Ps that they had. keeps PE4 (preempt.cc)
+// But where no P would be left for those who have just become runnable, these have their share: by the time that they are
+// frozen again, for the next stop, nobody would have looked at them.
 void thaw_all() {
   sched.lock.lock();
+  if (sched.runq.has_free() && sched.idle_ps != nullptr &&
+      !sched.runq.frozen_are_next(/*fresh=*/true, nanotime())) {
+    P* pp = idle_p_get();
+    pp->has_turn = true;
+    start_m_unlock(pp, /*spinning=*/false);
+    sched.lock.lock();
+  }
   while (sched.runq.has_frozen() && sched.idle_ps != nullptr) {
     M* mp = sched.runq.pop_frozen(nanotime())->m;
     P* pp = idle_p_get_of(mp);

@@ -1,10 +1,12 @@
 // Stopping the world and changing the number of Ps, under load. [STW-1], [STW-3], [MP-1], [MP-4]
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <sched.h>
 #include <thread>
 #include <vector>
 
+#include <weft/go.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
 #include <weft/thread.h>
@@ -239,6 +241,76 @@ TEST_P(World, StopsLoseNobody) {
     stop = true;
     stoppers.wait();
   });
+}
+
+// A plain thread does nothing but stop the world, again and again; meanwhile everybody has turns: those who compute, more of
+// them than there are Ps, and those who yield, or are started from outside. Looked at from outside, too: a goroutine that
+// looks would be one more that yields.
+class crowd {
+ public:
+  crowd(int computing, int yielding) : turns_(static_cast<std::size_t>(computing)) {
+    for (auto& t : turns_) {
+      wg_.go([this, &t] {
+        while (!over_) ++t;
+      });
+    }
+    for (int i = 0; i < yielding; ++i) {
+      wg_.go([this] {
+        while (!over_) weft::gosched();
+      });
+    }
+  }
+  ~crowd() {
+    over_ = true;
+    wg_.wait();
+  }
+  bool all_go_on() const {
+    const std::vector<long> before(turns_.begin(), turns_.end());
+    return weft::test::eventually([&] {
+      return std::equal(turns_.begin(), turns_.end(), before.begin(),
+                        [](long now, long then) { return now != then; });
+    });
+  }
+
+ private:
+  std::vector<std::atomic<long>> turns_;
+  std::atomic<bool> over_{false};
+  weft::wait_group wg_;
+};
+
+void expect_turns_between_stops(int computing, int yielding, bool injects) {
+  std::atomic<bool> over{false};
+  std::atomic<int> started{0};
+  {
+    const crowd all(computing, yielding);
+    std::thread stopper([&] {
+      while (!over) {
+        weft::runtime::stop_the_world([] {});
+        if (injects && started < 3) weft::go([&] { ++started; });
+      }
+    });
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(all.all_go_on()) << i;
+    EXPECT_TRUE(weft::test::eventually([&] { return !injects || started >= 3; }));
+    over = true;
+    stopper.join();
+  }
+  EXPECT_TRUE(weft::test::eventually([] { return weft::runtime::num_goroutine() == 0; }));
+}
+
+TEST_P(World, ThoseWhoComputeHaveTurnsBetweenStops) {
+  if (procs() > 4) return;  // more threads than are of use
+  weft::runtime::gomaxprocs(procs());
+  expect_turns_between_stops(procs() + 1, 0, false);
+}
+TEST_P(World, SoHasWhoeverIsStartedBetweenStops) {
+  if (procs() > 4) return;
+  weft::runtime::gomaxprocs(procs());
+  expect_turns_between_stops(procs(), 0, true);
+}
+TEST_P(World, SoHaveThoseWhoComputeBesideOthersWhoYield) {
+  if (procs() > 4) return;
+  weft::runtime::gomaxprocs(procs());
+  expect_turns_between_stops(procs(), 2, false);
 }
 
 WEFT_OVER_PROCS(World);

@@ -91,6 +91,25 @@ void poller_is_needed(world& w) {
   });
 }
 
+// … and brings news with it, whose reader computes on: the one for whom it was needed runs elsewhere, or where an idle P is
+// nobody would look.
+void poller_brings_news(world& w) {
+  auto* s = w.make<state>(w, 2, 4);
+  job* j = s->reader(w);
+  j->endless = true;
+  job* other = s->make_job(w, "other");
+  s->holds(0, 0);
+  s->queued(0, j);
+  s->serve(w, "M0", 0);
+  s->spares(w, 1);
+  s->device(w);
+  w.thread("T", [=] {
+    other->prepare();
+    rt::inject(other);
+  });
+  w.finally([=] { check(other->ran == 1, "it waits beside an idle P"); });
+}
+
 // A plain thread waits, and every M is asleep; or there is none.
 void plain_thread(world& w, bool has_m) {
   auto* s = w.make<state>(w, 1, 2);
@@ -257,11 +276,12 @@ const protocol kProtocol{
     "netpoll",
     {"sched/netpoll.cc", "sched/sched_api.h", "sched/idle.cc"},
     {"work-without-sysmon", "nobody-polls", "poked-one-polls", "poller-not-broken",
-     "hand-off-forgets-poll", "thread-forgets-poll", "next-waits-alone"},
+     "hand-off-forgets-poll", "thread-forgets-poll", "next-waits-alone", "news-beside-others"},
     {
         {"parks", {.preemptions = 3, .old_loads = 2}, [](world& w) { parks(w, 1); }},
         {"parks, two Ps", {.preemptions = 2, .old_loads = 2}, [](world& w) { parks(w, 2); }},
         {"poller is needed", {.preemptions = 2, .old_loads = 2}, poller_is_needed},
+        {"poller brings news", {.preemptions = 2, .old_loads = 0}, poller_brings_news},
         {"plain thread",
          {.preemptions = 3, .old_loads = 2},
          [](world& w) { plain_thread(w, true); }},
