@@ -474,12 +474,12 @@ WEFT_CHILD(undisturbed) {
 }
 TEST_F(PreemptProcess, NobodyIsDisturbedInVain) { expect("undisturbed"); }
 
-// The kernel answers `call` with ENOSYS from now on.
-bool deny(unsigned call) {
+// The kernel answers `call` so from now on: this thread, and those that it creates.
+bool deny(unsigned call, unsigned error = ENOSYS) {
   const sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
@@ -520,6 +520,34 @@ WEFT_CHILD(no_membarrier) {
 TEST_F(PreemptProcess, WithoutTheKernelsFences) {
   if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
   expect("no_membarrier");
+}
+
+// … which are denied when it is too late to do without: by a filter that sysmon inherits, before it robs somebody.
+WEFT_CHILD(membarrier_denied_later) {
+  static int fd[2];
+  if (pipe(fd) != 0) return 77;
+  return weft::run([] {
+    if (!weft::rt::asymmetric_fences || !deny(SYS_membarrier, EPERM)) return 77;
+    weft::wait_group ended;
+    ended.go([] { static_cast<void>(!write(fd[1], "x", 1)); });
+    char byte;
+    static_cast<void>(!read(fd[0], &byte, 1));
+    ended.wait();
+    return kRight;
+  });
+}
+TEST_F(PreemptProcess, TheKernelsFencesAreTakenAwayLater) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  const auto r = weft::test::run_child("membarrier_denied_later", {"WEFTMAXPROCS=1"});
+  if (r.status == 77) GTEST_SKIP() << "no such fences, or no filters here";
+  EXPECT_EQ(r.status, 2) << r.output;
+  EXPECT_EQ(
+      r.output.find("runtime: membarrier(2) is refused (errno=1), and was not when the runtime "
+                    "started\nruntime: a filter of system calls must allow it, or be loaded "
+                    "before weft is first used\nfatal error: membarrier is denied\n\n"),
+      0u)
+      << r.output;
+  EXPECT_NE(r.output.find("\ngoroutine 1 ["), std::string::npos) << r.output;
 }
 
 // Sandboxes deny this one.
