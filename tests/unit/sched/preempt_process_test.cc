@@ -5,19 +5,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -32,6 +27,7 @@
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "support/child_suite.h"
+#include "support/denied_calls.h"
 #include "support/preemptions.h"
 
 extern char** environ;
@@ -39,6 +35,7 @@ extern char** environ;
 namespace {
 
 using namespace std::chrono_literals;
+using weft::test::deny;
 using weft::test::preemptions;
 
 constexpr int kRight = 3;
@@ -473,19 +470,6 @@ WEFT_CHILD(undisturbed) {
   return preemptions() - before <= 2 ? kRight : 1;  // the runtime's own helpers may want to run
 }
 TEST_F(PreemptProcess, NobodyIsDisturbedInVain) { expect("undisturbed"); }
-
-// The kernel answers `call` so from now on: this thread, and those that it creates.
-bool deny(unsigned call, unsigned error = ENOSYS) {
-  const sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
 
 // Ps change hands all the time, by both ways.
 int robs_and_freezes() {
