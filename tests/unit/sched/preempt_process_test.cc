@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -532,6 +533,34 @@ TEST_F(PreemptProcess, TheKernelsFencesAreTakenAwayLater) {
       0u)
       << r.output;
   EXPECT_NE(r.output.find("\ngoroutine 1 ["), std::string::npos) << r.output;
+}
+
+// From inside a cage sysmon cannot see whether somebody sleeps. It takes the P all the same, and no signal ends the call, one of
+// those that a handler ends.
+WEFT_CHILD(no_files) {
+  static int fd[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0) return 77;
+  const timeval long_enough{300, 0};
+  setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &long_enough, sizeof long_enough);
+  return weft::run([] {
+    if (!deny(SYS_openat, EPERM)) return 77;
+    bool lost_its_p = false;
+    weft::wait_group ended;
+    ended.go([&] {
+      lost_its_p = weft::test::eventually([] { return weft::test::handoffs() != 0; });
+      static_cast<void>(!write(fd[1], "x", 1));
+    });
+    char byte;
+    const bool right = read(fd[0], &byte, 1) == 1;
+    ended.wait();
+    return right && lost_its_p ? kRight : 1;
+  });
+}
+TEST_F(PreemptProcess, WithoutTheKernelsFiles) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  const auto r = weft::test::run_child("no_files", {"WEFTMAXPROCS=1"});
+  if (r.status == 77) GTEST_SKIP() << "no filters here";
+  EXPECT_EQ(r.status, kRight) << r.output;
 }
 
 // Sandboxes deny this one.
