@@ -68,8 +68,8 @@ void* m_main(void* arg) {
 }  // namespace
 
 M* reserve_m(std::int32_t beyond) {
-  const std::int32_t counted = ++sched.m_count - sched.frozen_ms - sched.leaving_ms;
-  if (counted > std::int64_t{sched.max_threads} + beyond) {
+  ++sched.m_count;
+  if (ms_toward_limit_locked() > std::int64_t{sched.max_threads} + beyond) {
     {
       printer out;
       out.str("runtime: program exceeds ").dec(sched.max_threads).str("-thread limit\n");
