@@ -12,6 +12,10 @@
 //
 // init_asymmetric_fence() registers the process once, before there is a second thread; where the
 // kernel (or TSan, which sees no membarrier) lacks it, both become seq_cst fences.
+//
+// From then on there is no way back: light fences are under way without one of the machine. If the kernel refuses later,
+// as a filter of system calls makes it that the program has loaded meanwhile, two Ms would use one P, and wake-ups be lost,
+// once in a while and without a word. So the process ends.
 #pragma once
 
 #include "base/atomic.h"
@@ -39,6 +43,9 @@ inline bool init_asymmetric_fence() {
   return asymmetric_fences;
 }
 
+// Never returns. `error` is what the kernel said. Runs on: any, with any lock held.
+[[noreturn, gnu::cold]] void heavy_fence_refused(int error) noexcept;
+
 // The order is there for its label: WEFT_ORDER(LABEL, seq_cst), weakened by models.
 inline void light_fence(std::memory_order) noexcept {
 #if WEFT_TSAN
@@ -61,7 +68,9 @@ inline void light_fence(std::memory_order) noexcept {
 inline void heavy_fence(std::memory_order) noexcept {
   if (asymmetric_fences) {
     const int saved = errno;
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) [[unlikely]] {
+      heavy_fence_refused(errno);
+    }
     errno = saved;
   } else {
     fence(std::memory_order_seq_cst);  // order: the symmetric pair with light_fence()

@@ -124,6 +124,8 @@ void end_crash() noexcept {
 
 bool crashing() noexcept { return queue.any(); }
 
+bool reports_crash() noexcept { return queue.reports(this_thread_id()); }
+
 void wait_for_crash() noexcept {
   while (crashing()) sleep_a_millisecond();
 }

@@ -50,6 +50,8 @@ void freeze_for_crash() noexcept;
 // Some thread is in a crash report: whoever would end the process quietly (main returning, the
 // deadlock check) must not.
 bool crashing() noexcept;
+// The calling thread is at its report, and calls nothing that takes a lock or allocates.
+bool reports_crash() noexcept;
 // Blocks for good if some thread is in a crash report: it will end the process, with its status.
 // For whoever is about to end it quietly.   Go: main() in runtime/proc.go, panicwait [EXT-2]
 void wait_for_crash() noexcept;

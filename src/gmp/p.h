@@ -33,7 +33,8 @@ struct p_watch {
   std::int64_t since = 0;  // it has had this slice at least since then
   long long cpu = -1;      // processor time of its thread; -1: not asked yet
   std::int64_t cpu_when = 0;
-  std::uint32_t call = 0;  // the call that may block in which it was, and since when
+  std::int64_t still_since = 0;  // it has used none since then, at least
+  std::uint32_t call = 0;        // the call that may block in which it was, and since when
   std::int64_t call_when = 0;
   std::uint32_t switches = 0;  // of the P, when it was last looked at
   bool asked = false;

@@ -13,8 +13,9 @@ int gettid() noexcept;
 int count_tasks() noexcept;
 
 /// What the thread does, as the kernel's letter (R running or runnable, S or D asleep …); 0 if it is
-/// gone. Neither allocates nor takes a lock.
+/// gone, or if that cannot be read: no /proc, no descriptor left, not allowed. Neither allocates nor takes a lock.
 char task_state(int tid) noexcept;
+constexpr bool is_asleep(char state) noexcept { return state == 'S' || state == 'D'; }
 
 /// Whether the thread, which is asleep, may be waiting for a lock of this process: whether its system call is one that waits for
 /// somebody else to let something go, futex(2), flock(2), fcntl(2), semop(2). True if the kernel does not tell. Neither

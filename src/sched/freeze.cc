@@ -129,8 +129,6 @@ std::uint32_t list_stragglers() {
   return to_signal;
 }
 
-bool sleeps(char state) { return state == 'S' || state == 'D'; }
-
 // A straggler while it is let go. Where the kernel does not tell its state, since there is no /proc, or no descriptor to read
 // it by, it sleeps if it has used no processor since the last look; or a busy machine has passed it over.
 class turn_watch {
@@ -148,7 +146,7 @@ class turn_watch {
     idle_looks_ = now == last_look_ ? idle_looks_ + 1 : 0;
     last_look_ = now;
     const bool idle = state == 0 && idle_looks_ > 1;
-    return now < 0 || now - began_ >= share || sleeps(state) || idle;
+    return now < 0 || now - began_ >= share || is_asleep(state) || idle;
   }
 
  private:
@@ -164,7 +162,7 @@ bool exiting_thread_is_stuck() {
   nanosleep(&pause,
             nullptr);  // with all signals masked: a handler might exit, and nobody would guard
   const char state = task_state(tid);  // 0: unknown, as above
-  return (sleeps(state) || state == 0) && task_cpu_time(tid) == before;
+  return (is_asleep(state) || state == 0) && task_cpu_time(tid) == before;
 }
 
 // A turn of straggler i. True: the exiting thread has moved meanwhile. That ends the turn, but not before it has begun: the

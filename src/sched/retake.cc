@@ -7,6 +7,8 @@
 //   its thread's processor time stands  its P is taken; the goroutine does   D3
 //   still, and the kernel calls it        not notice
 //   asleep: it blocks
+//   it stands still for 5 ms, and what    likewise
+//   the kernel calls it is not known
 //   otherwise it computes               after its slice it is asked to       D2, preempt.cc
 //                                         yield: a flag, then a signal
 //
@@ -18,6 +20,12 @@
 // the other cost 0.2 ms each. Only one thing shows at once: a clock that goes on between two readings is that of a thread
 // on another processor, which computes. It costs a microsecond, and the kernel's files twenty; so those are preferred of
 // whom it is true.
+//
+// What the kernel calls it is said in /proc, which may be out of reach: no descriptor is left, or the program has locked itself up.
+// To treat it as one that computes, as would be safe, would send it a signal, and some calls end by that (restart.cc). Whose
+// clock stands still for longer than a slice of the kernel's is hardly one that is only descheduled; should it be, it goes on
+// without a P, for a moment (robbed.cc). Rejected: a descriptor in reserve, to be closed for the look. A program that closes
+// descriptors which are not its own, and gets the number for one of its files, would lose that.
 //
 // While all Ps switch by themselves, or are idle, the pause grows to 0.9 ms: it is that long, at most, until somebody
 // is looked at for the first time. While all compute, and only those wait who were frozen
@@ -56,6 +64,7 @@ namespace {
 
 constexpr std::int64_t kBlockedLook = 200'000;  // ns between two looks at a clock that stands still
 constexpr std::int64_t kExpectantLook = 60'000;    // … where somebody has just been seen to block
+constexpr std::int64_t kUnseenLook = 5'000'000;    // … and nobody says whether it sleeps
 constexpr std::int64_t kAnnouncedLook = 20'000;    // [SM-4]
 constexpr std::int64_t kSlice = 1'000'000;         // while somebody waits
 constexpr std::int64_t kFrozenSlice = 10'000'000;  // … who has had his slices
@@ -172,6 +181,14 @@ namespace {
 
 enum class verdict { unknown, blocks, computes };
 
+verdict of_one_that_stands_still(const stale& s, std::int64_t now) {
+  const char state = task_state(s.tid);
+  if (state != '\0') {
+    return is_asleep(state) ? verdict::blocks : verdict::computes;
+  }
+  return now - s.pp->watch.still_since >= kUnseenLook ? verdict::blocks : verdict::unknown;
+}
+
 // In a hurry: one look may do.
 verdict judge(const stale& s, std::int64_t now, bool hurry) {
   p_watch& w = s.pp->watch;
@@ -193,18 +210,15 @@ verdict judge(const stale& s, std::int64_t now, bool hurry) {
     return at_once();
   }
   const long long cpu = task_cpu_time(s.tid);
-  if (w.cpu < 0 || cpu < 0) {
-    w.cpu = cpu;
-    w.cpu_when = now;
-    return at_once();
-  }
-  const bool still = cpu == w.cpu;
+  const bool known = w.cpu >= 0 && cpu >= 0;
+  const bool still = known && cpu == w.cpu;
   w.cpu = cpu;
   w.cpu_when = now;
-  if (!still) {
-    return verdict::computes;
+  if (still) {
+    return of_one_that_stands_still(s, now);
   }
-  return is_in_a_call(s.tid) ? verdict::blocks : verdict::computes;
+  w.still_since = now;
+  return known ? verdict::computes : at_once();
 }
 
 // Where the signal goes, if it is still at it; or 0.

@@ -82,10 +82,7 @@ bool rob(P* pp, M* mp, std::uint32_t tick, std::int32_t fresh, bool for_lock) {
   return true;
 }
 
-bool is_in_a_call(int tid) {
-  const char state = task_state(tid);
-  return state == 'S' || state == 'D';
-}
+bool is_in_a_call(int tid) { return is_asleep(task_state(tid)); }
 
 void list_robbed_locked(M* mp) {
   mp->cpu_seen = task_cpu_time(mp->tid);

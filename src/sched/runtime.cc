@@ -47,7 +47,7 @@ int set_max_threads(int n) {
   rt::sched.lock.lock();
   const int before = rt::sched.max_threads;
   rt::sched.max_threads = n;
-  const bool exceeded = rt::sched.m_count - rt::sched.frozen_ms > n;
+  const bool exceeded = rt::ms_toward_limit_locked() > n;
   rt::sched.lock.unlock();
   rt::leave_runtime(mp);
   if (exceeded) {

@@ -18,6 +18,10 @@
 // period was not used in it (fiber/stack.h). Stacks in the cache of a P that has not switched in a whole
 // period go to the pool first.
 //
+// How short memory is the kernel says in files. They are opened once, by the thread of the program that starts sysmon: sysmon
+// itself may not, as the program may be in a cage by the time that it looks (os/cgroup.h, C1). Not by boot(), which is earlier
+// still: a process that ends without ever having had a second thread would pay for it.
+//
 // SC1: scavenger_tick() names a time only while a background cycle can still find something, or an idle thread
 //      will be old enough to end. Then an idle process is clean after some 20 s, and nobody wakes any more. What
 //      comes by the clock (forced, pressure) does not count: whoever wakes first catches up.
@@ -93,15 +97,19 @@ std::size_t idle_stacks() {
   return n;
 }
 
+// If there are none, or they may not be read, nobody tries again.
+void open_pressure_locked() WEFT_REQUIRES(state.lock) {
+  if (!state.opened) {
+    state.opened = true;
+    state.pressure.open(scratch, state.tree);
+  }
+}
+
 bool memory_is_short_locked(std::int64_t now) WEFT_REQUIRES(state.lock) {
   if (now < state.next_look) {
     return false;
   }
   state.next_look = now + kPressureLook;
-  if (!state.opened) {
-    state.opened = true;
-    state.pressure.open(scratch, state.tree);
-  }
   return state.pressure.rose(now);
 }
 
@@ -176,6 +184,11 @@ void scavenge_now() {
   scavenge(scavenging::forced);
 }
 
+void open_pressure_files() {
+  const scoped_lock held(state.lock);
+  open_pressure_locked();
+}
+
 std::int64_t scavenger_tick(std::int64_t now) {
   const std::int64_t reap_again = reap_idle_ms(now);
   const bool look = period_is_over(now);
@@ -200,6 +213,9 @@ void watch_pressure_in(const char* tree) {
   state.opened = false;
   state.next_look = 0;
   state.tree = tree == nullptr ? "" : tree;
+  if (system_threads_begun()) {
+    open_pressure_locked();
+  }
 }
 
 std::uint64_t scavengings_done(scavenging how) {

@@ -12,6 +12,10 @@ enum class scavenging : std::uint8_t {
   pressure,    // all idle stacks, and all that lies in pools
 };
 
+// Before there is a sysmon: it opens no files. Neither allocates nor takes a lock of libc. Runs on: any thread of the program's,
+// or an M's, in the runtime. Blocks: M, briefly.
+void open_pressure_files();
+
 // For sysmon, in every round; `now` is nanotime(). Decides whether something should be given back, and sends
 // a goroutine that does it. When it wants to be called again at the latest; kNever: there is nothing left to
 // give back, so that nobody has to wake for it.

@@ -280,6 +280,10 @@ bool repay_p(M* mp);
 void shed_short_slices();
 
 // thread.cc ------------------------------------------------------------------------------------
+// What set_max_threads() bounds: not those who stand still, nor those who are about to end.
+inline std::int32_t ms_toward_limit_locked() WEFT_REQUIRES(sched.lock) {
+  return sched.m_count - sched.frozen_ms - sched.leaving_ms;
+}
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.
 // Ends the process where there are more than the limit and `beyond`.
 M* reserve_m(std::int32_t beyond = 0) WEFT_REQUIRES(sched.lock);

@@ -77,7 +77,8 @@ void request_spare_ms_locked(std::int32_t n) {
   const std::int32_t there = sched.idle_m_count + sched.spares_coming;
   const std::int32_t room =
       sched.max_threads - (sched.m_count - sched.frozen_ms) - sched.spares_to_make;
-  // Those who may never be needed must not use up what is left of the limit.
+  // Those who may never be needed must not use up what is left of the limit, nor the room of one who is leaving: that is for
+  // its successor.
   const std::int32_t missing = std::min(n - there, std::max(room, 1 - there));
   if (missing <= 0) {
     return;

@@ -21,6 +21,7 @@
 #include "os/process.h"
 #include "os/test_hooks.h"
 #include "sched/chaos.h"
+#include "sched/scavenger.h"
 #include "sched/sched_api.h"
 #include "sched/spawner.h"
 #include "sched/sysmon.h"
@@ -67,8 +68,8 @@ void* m_main(void* arg) {
 }  // namespace
 
 M* reserve_m(std::int32_t beyond) {
-  const std::int32_t counted = ++sched.m_count - sched.frozen_ms - sched.leaving_ms;
-  if (counted > std::int64_t{sched.max_threads} + beyond) {
+  ++sched.m_count;
+  if (ms_toward_limit_locked() > std::int64_t{sched.max_threads} + beyond) {
     {
       printer out;
       out.str("runtime: program exceeds ").dec(sched.max_threads).str("-thread limit\n");
@@ -123,10 +124,12 @@ void count_system_thread() {
   ++sched.system_threads;
 }
 
-// sysmon comes last: nobody is frozen before there is somebody who makes threads.
+// sysmon comes last: nobody is frozen before there is somebody who makes threads. What it reads is opened before, here on the
+// program's own thread, which may do it as well as it may create one: no lock is held.
 void create_system_threads() {
   start_spawner();
   count_system_thread();
+  open_pressure_files();
   if (os::test_hooks.no_sysmon.get() == 0) {
     start_sysmon();
     count_system_thread();

@@ -9,7 +9,6 @@
 #include <string>
 #include <sys/syscall.h>
 #include <thread>
-#include <time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -31,12 +30,6 @@ class Fairness : public weft::test::runtime_test {
     weft::run(f, {.max_procs = procs});
   }
 };
-
-std::chrono::nanoseconds thread_time() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-}
 
 [[gnu::noinline]] unsigned called_often(unsigned x) {
   asm volatile("");
@@ -287,22 +280,23 @@ TEST_F(Fairness, CallbacksWhileTheWorldStops) {
   });
 }
 
-// X4: after a deep sleep of sysmon news of a descriptor starts somebody who computes: others run all the same.
+// X4: after a deep sleep of sysmon news of a descriptor starts somebody who computes: others run all the same, within 20 ms;
+// sooner or later, as a busy machine may take longer for a while.
 TEST_F(Fairness, SysmonWakesFromItsDeepSleep) {
-  auto least = std::chrono::nanoseconds::max();  // that the hog has computed until another one ran
-  on_procs(1, [&] {
-    for (int round = 0; round < 3; ++round) {
+  on_procs(1, [] {
+    const auto in_time = [] {
+      test_clock::duration took{};  // of the hog's, until another one ran
       auto [r, w] = weft::io::pipe();
       std::atomic<bool> stop{false};
       weft::wait_group ended;
       ended.go([&, reader = &r] {
         char byte;
         EXPECT_EQ(reader->read_some(weft::mutable_buffer(&byte, 1)), 1u);
-        const auto before = thread_time();
+        const auto began = test_clock::now();
         ended.go([&] { stop = true; });
         while (!stop.load(std::memory_order_relaxed)) {
         }
-        least = std::min(least, thread_time() - before);
+        took = test_clock::now() - began;
       });
       std::thread writer([fd = w.native_handle()] {
         // Five rounds of ten milliseconds until it sleeps for good.
@@ -311,9 +305,10 @@ TEST_F(Fairness, SysmonWakesFromItsDeepSleep) {
       });
       ended.wait();
       writer.join();
-    }
+      return took < 20ms * weft::test::slowness();
+    };
+    EXPECT_TRUE(weft::test::eventually(in_time));
   });
-  EXPECT_LT(least, 200ms * weft::test::slowness()) << "20 ms, by Go's rules; here its magnitude";
 }
 
 // X5: all Ps go idle while news of descriptors arrives, again and again: none is lost.

@@ -7,11 +7,13 @@
 // So these functions are defined here once more, in front of libc's, and look who calls: sysmon never may, nor may an M
 // on its own stack (g0), in the runtime (gmp/border.h), or in the handler in which it freezes. An M may create a thread
 // unless somebody is frozen in his own code, and a new thread may ask to be told of its end, likewise, or if it has no P,
-// so that nobody waits for it. What these two call in turn is not looked at.
+// so that nobody waits for it. What these two call in turn is not looked at. Nor may whoever writes a crash report call any of
+// them, whatever it was at: the thread that it is may have been stopped anywhere, with those very locks.
 #include "unit/sched/forbidden_calls.h"
 
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +21,9 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <typeinfo>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "base/fatal.h"
@@ -38,25 +42,27 @@ constinit thread_local bool may_lock = false;
 
 // Null: anything may be called here.
 const char* where_not() noexcept {
+  if (crashing() && reports_crash()) return "in a crash report";
   const M* mp = current_m();
   if (mp == nullptr) {
-    return is_sysmon() ? "sysmon" : nullptr;
+    return is_sysmon() ? "on sysmon" : nullptr;
   }
-  if (mp->in_handler) return "the handler";
-  if (mp->curg == nullptr) return "g0";
-  return mp->border.outside() ? nullptr : "the runtime";
+  if (mp->in_handler) return "in the handler";
+  if (mp->curg == nullptr) return "on g0";
+  return mp->border.outside() ? nullptr : "in the runtime";
 }
 
 [[noreturn]] void report(const char* what, const char* where) noexcept {
   {
     printer out;
-    out.str("runtime: ").str(what).str(" is called on ").str(where).str("\n");
+    out.str("runtime: ").str(what).str(" is called ").str(where).str("\n");
   }
+  if (crashing()) syscall(SYS_exit_group, weft::test::kCalledWhileCrashing);
   fatal("a lock that a frozen goroutine may hold");
 }
 
 void look(const char* what) noexcept {
-  if (may_lock || crashing()) return;
+  if (may_lock) return;
   const int saved = errno;
   if (const char* where = where_not()) report(what, where);
   if (current_m() != nullptr) seen.fetch_add(1, std::memory_order_relaxed);
@@ -225,6 +231,65 @@ int fflush(FILE* file) {
   look("fflush");
   return WEFT_CALL(fflush)(file);
 }
+
+}  // extern "C"
+
+// The rest of stdio under names of our own, since headers define some of libc's themselves.
+#define WEFT_WATCHED_AS(seen, result, name, parameters, arguments)              \
+  WEFT_LIBCS(name);                                                             \
+  [[gnu::constructor(101)]] static void look_up_##name() { next_##name.get(); } \
+  extern "C" result watched_##name parameters __asm__(#name);                   \
+  result watched_##name parameters {                                            \
+    look(seen);                                                                 \
+    return reinterpret_cast<result(*) parameters>(next_##name.get()) arguments; \
+  }
+#define WEFT_WATCHED(result, name, parameters, arguments) \
+  WEFT_WATCHED_AS(#name, result, name, parameters, arguments)
+
+WEFT_WATCHED(int, puts, (const char* text), (text))
+WEFT_WATCHED(int, fputs, (const char* text, FILE* file), (text, file))
+WEFT_WATCHED(int, putchar, (int c), (c))
+WEFT_WATCHED(int, putc, (int c, FILE* file), (c, file))
+WEFT_WATCHED(int, fputc, (int c, FILE* file), (c, file))
+WEFT_WATCHED(int, fclose, (FILE * file), (file))
+WEFT_WATCHED(int, vfprintf, (FILE * file, const char* format, va_list list), (file, format, list))
+WEFT_WATCHED(int, vprintf, (const char* format, va_list list), (format, list))
+WEFT_WATCHED_AS("vfprintf", int, __vfprintf_chk,
+                (FILE * file, int flag, const char* format, va_list list),
+                (file, flag, format, list))
+WEFT_WATCHED_AS("vprintf", int, __vprintf_chk, (int flag, const char* format, va_list list),
+                (flag, format, list))
+
+// Those whose arguments cannot be handed on are made of those that take a list.
+static int print_list(FILE* file, const char* format, va_list list) {
+  using vfprintf_type = int (*)(FILE*, const char*, va_list);
+  return reinterpret_cast<vfprintf_type>(next_vfprintf.get())(file, format, list);
+}
+#define WEFT_WATCHED_PRINT(seen, name, file, ...)                                     \
+  extern "C" int watched_##name(__VA_ARGS__, const char* format, ...) __asm__(#name); \
+  int watched_##name(__VA_ARGS__, const char* format, ...) {                          \
+    look(seen);                                                                       \
+    va_list list;                                                                     \
+    va_start(list, format);                                                           \
+    const int n = print_list(file, format, list);                                     \
+    va_end(list);                                                                     \
+    return n;                                                                         \
+  }
+
+WEFT_WATCHED_PRINT("fprintf", fprintf, file, FILE* file)
+WEFT_WATCHED_PRINT("printf", __printf_chk, stdout, int)
+WEFT_WATCHED_PRINT("fprintf", __fprintf_chk, file, FILE* file, int)
+extern "C" int watched_printf(const char* format, ...) __asm__("printf");
+int watched_printf(const char* format, ...) {
+  look("printf");
+  va_list list;
+  va_start(list, format);
+  const int n = print_list(stdout, format, list);
+  va_end(list);
+  return n;
+}
+
+extern "C" {
 
 _Unwind_Reason_Code _Unwind_RaiseException(_Unwind_Exception* e) {
   look("throw");

@@ -3,6 +3,8 @@
 // are frozen, and forbidden_calls.cc looks at who calls what.
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
@@ -13,10 +15,13 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <weft/weft.h>
 
+#include "base/fatal.h"
+#include "base/print.h"
 #include "gmp/inside.h"
 #include "support/child_suite.h"
 #include "support/files.h"
@@ -286,7 +291,111 @@ WEFT_CHILD(in_the_runtime) {
 TEST_P(ForbiddenCalls, AreSeenInTheRuntime) {
   const auto r = run("in_the_runtime");
   EXPECT_EQ(r.status, 2);
-  EXPECT_EQ(r.output.rfind("runtime: malloc is called on the runtime\n", 0), 0u) << r.output;
+  EXPECT_EQ(r.output.rfind("runtime: malloc is called in the runtime\n", 0), 0u) << r.output;
+}
+
+WEFT_CHILD(prints_in_the_runtime) {
+  return weft::run([] {
+    const weft::rt::inside here;
+    std::printf("%d\n", weft::runtime::gomaxprocs());
+  });
+}
+TEST_P(ForbiddenCalls, PrintingIsSeenToo) {
+  const auto r = run("prints_in_the_runtime");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.output.rfind("runtime: printf is called in the runtime\n", 0), 0u) << r.output;
+}
+
+// -- who crashes ---------------------------------------------------------------------------------
+
+// Others wait, compute, block and allocate meanwhile; and then this.
+template <class F>
+void among_others(F crash) {
+  static int fd[2];
+  if (pipe(fd) != 0) _exit(77);
+  weft::run([&] {
+    static const std::atomic<bool> over{false};
+    std::atomic<int> begun{0};
+    static weft::mutex held;
+    const std::lock_guard lock(held);
+    weft::go(weft::attrs{.name = "a name that is on the heap"}, [&] {
+      ++begun;
+      const std::lock_guard never(held);
+    });
+    weft::go([&] {
+      ++begun;
+      char byte;
+      static_cast<void>(!read(fd[0], &byte, 1));
+    });
+    for (int i = 0; i < 2; ++i) {
+      weft::go([&] {
+        ++begun;
+        hog(over);
+      });
+    }
+    while (begun < 4) weft::gosched();
+    crash();
+  });
+}
+
+WEFT_CHILD(panics) {
+  among_others([] { throw std::runtime_error(std::string(100, 'x')); });
+  return 1;
+}
+WEFT_CHILD(dies) {
+  among_others([] { weft::mutex().unlock(); });
+  return 1;
+}
+WEFT_CHILD(quits) {
+  among_others([] {
+    raise(SIGQUIT);
+    for (;;) pause();
+  });
+  return 1;
+}
+WEFT_CHILD(deadlocks) {
+  return weft::run([] {
+    static weft::mutex a, b;
+    std::atomic<bool> other_has_b{false};
+    const std::lock_guard first(a);
+    weft::go([&] {
+      const std::lock_guard second(b);
+      other_has_b = true;
+      const std::lock_guard never(a);
+    });
+    while (!other_has_b) weft::gosched();
+    const std::lock_guard never(b);
+  });
+}
+TEST_P(ForbiddenCalls, NoneInAReport) {
+  for (const char* level : {"single", "system"}) {
+    for (const auto& [child, first] :
+         {std::pair("panics", "panic: "), std::pair("dies", "fatal error: sync: "),
+          std::pair("quits", "SIGQUIT: quit\n"),
+          std::pair("deadlocks", "fatal error: all goroutines")}) {
+      const auto r = run(child, {std::string("WEFTTRACEBACK=") + level});
+      EXPECT_EQ(r.status, 2) << child << ": " << r.output;
+      EXPECT_EQ(r.output.rfind(first, 0), 0u) << r.output;
+      EXPECT_NE(r.output.find("\ngoroutine "), std::string::npos) << r.output;
+    }
+  }
+}
+
+// That one would be seen.
+WEFT_CHILD(allocates_in_a_report) {
+  return weft::run([] {
+    weft::rt::set_crash_hooks(
+        {.freeze_world = nullptr, .dump = [](weft::rt::printer&, weft::rt::fault) {
+           void* volatile allocated = std::malloc(1);
+           std::free(allocated);
+         }});
+    weft::rt::fatal("a report");
+  });
+}
+TEST_P(ForbiddenCalls, AreSeenInAReport) {
+  const auto r = run("allocates_in_a_report");
+  EXPECT_EQ(r.status, weft::test::kCalledWhileCrashing);
+  EXPECT_EQ(r.output, "fatal error: a report\nruntime: malloc is called in a crash report\n");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <weft/weft.h>
 
+#include "sched/sched_api.h"
 #include "support/child_suite.h"
 #include "support/preemptions.h"
 
@@ -74,6 +75,24 @@ WEFT_CHILD(any_number_of_threads) {
   return by_default && all && weft::runtime::set_max_threads(10'000) == INT_MAX ? kRight : 1;
 }
 TEST_F(LimitsProcess, TheLargestNumberOfThreads) { expect("any_number_of_threads"); }
+
+// One that is about to end does not count, whoever looks: neither who makes a thread, nor who sets the limit.
+WEFT_CHILD(limit_beside_one_that_leaves) {
+  return weft::run([] {
+    const auto leaving = [](int n) {  // nobody else is there yet
+      const weft::rt::inside here;
+      const weft::rt::scoped_lock held(weft::rt::sched.lock);
+      weft::rt::sched.leaving_ms += n;
+      return weft::rt::sched.m_count;
+    };
+    if (leaving(+1) != 1) return 4;
+    weft::runtime::set_max_threads(0);
+    const bool was_set = weft::runtime::set_max_threads(10'000) == 0;
+    leaving(-1);
+    return was_set ? kRight : 1;
+  });
+}
+TEST_F(LimitsProcess, WhoLeavesDoesNotCount) { expect("limit_beside_one_that_leaves"); }
 
 // -- signals ---------------------------------------------------------------------------------------
 

@@ -5,19 +5,15 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string>
-#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -32,6 +28,7 @@
 #include "sched/preempt.h"
 #include "sched/sched_api.h"
 #include "support/child_suite.h"
+#include "support/denied_calls.h"
 #include "support/preemptions.h"
 
 extern char** environ;
@@ -39,6 +36,7 @@ extern char** environ;
 namespace {
 
 using namespace std::chrono_literals;
+using weft::test::deny;
 using weft::test::preemptions;
 
 constexpr int kRight = 3;
@@ -474,19 +472,6 @@ WEFT_CHILD(undisturbed) {
 }
 TEST_F(PreemptProcess, NobodyIsDisturbedInVain) { expect("undisturbed"); }
 
-// The kernel answers `call` with ENOSYS from now on.
-bool deny(unsigned call) {
-  const sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), const_cast<sock_filter*>(program)};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 // Ps change hands all the time, by both ways.
 int robs_and_freezes() {
   std::atomic<long> sum{0};
@@ -520,6 +505,62 @@ WEFT_CHILD(no_membarrier) {
 TEST_F(PreemptProcess, WithoutTheKernelsFences) {
   if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
   expect("no_membarrier");
+}
+
+// … which are denied when it is too late to do without: by a filter that sysmon inherits, before it robs somebody.
+WEFT_CHILD(membarrier_denied_later) {
+  static int fd[2];
+  if (pipe(fd) != 0) return 77;
+  return weft::run([] {
+    if (!weft::rt::asymmetric_fences || !deny(SYS_membarrier, EPERM)) return 77;
+    weft::wait_group ended;
+    ended.go([] { static_cast<void>(!write(fd[1], "x", 1)); });
+    char byte;
+    static_cast<void>(!read(fd[0], &byte, 1));
+    ended.wait();
+    return kRight;
+  });
+}
+TEST_F(PreemptProcess, TheKernelsFencesAreTakenAwayLater) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  const auto r = weft::test::run_child("membarrier_denied_later", {"WEFTMAXPROCS=1"});
+  if (r.status == 77) GTEST_SKIP() << "no such fences, or no filters here";
+  EXPECT_EQ(r.status, 2) << r.output;
+  EXPECT_EQ(
+      r.output.find("runtime: membarrier(2) is refused (errno=1), and was not when the runtime "
+                    "started\nruntime: a filter of system calls must allow it, or be loaded "
+                    "before weft is first used\nfatal error: membarrier is denied\n\n"),
+      0u)
+      << r.output;
+  EXPECT_NE(r.output.find("\ngoroutine 1 ["), std::string::npos) << r.output;
+}
+
+// From inside a cage sysmon cannot see whether somebody sleeps. It takes the P all the same, and no signal ends the call, one of
+// those that a handler ends.
+WEFT_CHILD(no_files) {
+  static int fd[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0) return 77;
+  const timeval long_enough{300, 0};
+  setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &long_enough, sizeof long_enough);
+  return weft::run([] {
+    if (!deny(SYS_openat, EPERM)) return 77;
+    bool lost_its_p = false;
+    weft::wait_group ended;
+    ended.go([&] {
+      lost_its_p = weft::test::eventually([] { return weft::test::handoffs() != 0; });
+      static_cast<void>(!write(fd[1], "x", 1));
+    });
+    char byte;
+    const bool right = read(fd[0], &byte, 1) == 1;
+    ended.wait();
+    return right && lost_its_p ? kRight : 1;
+  });
+}
+TEST_F(PreemptProcess, WithoutTheKernelsFiles) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  const auto r = weft::test::run_child("no_files", {"WEFTMAXPROCS=1"});
+  if (r.status == 77) GTEST_SKIP() << "no filters here";
+  EXPECT_EQ(r.status, kRight) << r.output;
 }
 
 // Sandboxes deny this one.

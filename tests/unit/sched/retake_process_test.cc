@@ -1,9 +1,13 @@
 // sysmon's judgement, look by look (sched/retake.cc): whose P is taken, and after how long. In these processes there is no
 // sysmon; a plain thread looks in its place, at times that it says, so that nothing depends on how fast the machine is.
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <functional>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <weft/chan.h>
@@ -14,6 +18,7 @@
 #include "gmp/sched.h"
 #include "sched/sysmon.h"
 #include "support/child_suite.h"
+#include "support/denied_calls.h"
 #include "support/processors.h"
 #include "unit/sched/judged.h"
 
@@ -61,6 +66,38 @@ WEFT_CHILD(looked_at_late) {
                 });
 }
 TEST_F(RetakeProcess, OneLookIsNoEvidence) { expect("looked_at_late"); }
+
+// Where nobody can say whether it sleeps a look tells less: its clock must stand still for 5 ms. Until then it is asked nothing,
+// since a signal might end its call.
+int judged_unseen(const std::function<bool()>& hide) {
+  return judged([](subject& s) { s.reads(); },
+                [&](subject& s) {
+                  if (!eventually_hogging([&] { return s.sleeps(); }) || !hide()) return false;
+                  watcher w;
+                  const bool early = w.takes_p(0us) || w.takes_p(2ms) || w.takes_p(4999us);
+                  const bool asked = weft::rt::sched.p(0)->watch.asked;
+                  return !early && !asked && !s.other_ran && w.takes_p(5300us) &&
+                         eventually_hogging([&] { return s.other_ran.load(); }) &&
+                         signals_that_froze() == 0;
+                });
+}
+WEFT_CHILD(no_files) {
+  return judged_unseen([] { return weft::test::deny(SYS_openat, EPERM); });  // to this thread
+}
+WEFT_CHILD(no_descriptors) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const int status = judged_unseen([&] {
+    const rlimit none{0, before.rlim_max};
+    return setrlimit(RLIMIT_NOFILE, &none) == 0;
+  });
+  setrlimit(RLIMIT_NOFILE, &before);  // what looks for leaks opens files
+  return status;
+}
+TEST_F(RetakeProcess, WhoIsNotSeenToBlockIsGivenMoreTime) {
+  expect("no_files");
+  expect("no_descriptors");
+}
 
 // It has said that it may block: 20 us are enough, and whether it sleeps is not asked. This one computes.
 WEFT_CHILD(announced) {

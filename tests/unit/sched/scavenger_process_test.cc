@@ -9,15 +9,19 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <weft/pool.h>
 #include <weft/run.h>
 #include <weft/runtime.h>
+#include <weft/thread.h>
 
 #include "sched/scavenger.h"
+#include "sched/sched_api.h"
 #include "sched/sysmon.h"
 #include "support/child.h"
+#include "support/denied_calls.h"
 #include "support/files.h"
 #include "support/patience.h"
 
@@ -26,6 +30,7 @@ namespace {
 using weft::test::test_clock;
 
 constexpr int kRight = 3;
+constexpr int kNoFilter = 98;
 
 // /proc/pressure/memory, of a machine on which somebody waits for memory all the time; written in place.
 class pressure_file {
@@ -85,6 +90,31 @@ TEST(ScavengerProcess, SysmonHasPoolsEmptied) {
     const auto r = weft::test::run_child("short_of_memory", {procs});
     EXPECT_EQ(r.status, kRight) << r.output;
   }
+}
+
+// … likewise if no thread may open files any more when sysmon first looks.
+WEFT_CHILD(short_of_memory_in_a_cage) {
+  const char* tree = std::getenv("WEFT_TEST_TREE");
+  const pressure_file file(tree);
+  weft::rt::watch_pressure_in(tree);
+  return weft::run([&] {
+    weft::thread([] {}).join();
+    weft::rt::start_system_threads();  // at the latest
+    if (!weft::test::deny(SYS_openat, EPERM, weft::test::denied_to::all)) _exit(kNoFilter);
+    const bool noticed = weft::test::eventually([&] {
+      file.rises();
+      return weft::rt::scavengings_done(weft::rt::scavenging::pressure) >= 1;
+    });
+    _exit(noticed ? kRight : 1);
+  });
+}
+TEST(ScavengerProcess, SysmonOpensNoFiles) {
+  if (weft::test::emulated()) GTEST_SKIP() << "an emulator's system calls are its own";
+  const weft::test::folder tree;  // removed by who may open it
+  const auto r = weft::test::run_child("short_of_memory_in_a_cage",
+                                       {"WEFTMAXPROCS=2", "WEFT_TEST_TREE=" + tree.path()});
+  if (r.status == kNoFilter) GTEST_SKIP() << "no filters here";
+  EXPECT_EQ(r.status, kRight) << r.output;
 }
 
 }  // namespace
