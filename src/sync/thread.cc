@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include <weft/stop_token.h>
 #include <weft/thread.h>
 
 #include "base/fatal.h"

@@ -2,10 +2,13 @@
 // catch blocks and in destructors during unwinding, on whatever thread it goes on.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <unistd.h>
 #include <vector>
 
 #include <weft/chan.h>
@@ -169,6 +172,58 @@ TEST_P(Exceptions, DestructorsDuringUnwinding) {
         }
         const switches_when_destroyed normal{i, 0};
       }
+    });
+  });
+}
+
+// Parks until it is on another thread. That it comes to one only WEFTDEBUG=migrate=1 promises, which is how
+// conformance.exception.migrate runs all of these; without it, one park is as good as any.
+void change_threads() {
+  static const bool promised = [] {
+    const char* keys = std::getenv("WEFTDEBUG");
+    return keys != nullptr && std::string_view(keys) == "migrate=1";
+  }();
+  const pid_t before = gettid();
+  int tries = promised ? 100 : 1;  // whose time is over when it begins to sleep does not park
+  do weft::this_thread::sleep_for(10us);  // sleep-ok: a way to park
+  while (gettid() == before && --tries > 0);
+  if (promised) {
+    EXPECT_NE(gettid(), before);
+  }
+}
+
+struct changes_threads_when_destroyed {
+  ~changes_threads_when_destroyed() {
+    EXPECT_EQ(std::uncaught_exceptions(), 1);
+    change_threads();
+    EXPECT_EQ(std::uncaught_exceptions(), 1);
+  }
+};
+
+// Thrown on one thread, unwound on a second one, handled on a third, thrown on from there, …
+TEST_P(Exceptions, OnOtherThreads) {
+  run([] {
+    in_many(20, [](int i) {
+      const std::string mine = std::to_string(i);
+      try {
+        const changes_threads_when_destroyed by_rethrow;
+        try {
+          const changes_threads_when_destroyed by_throw;
+          throw std::runtime_error(mine);
+        } catch (const std::runtime_error& e) {
+          const std::exception_ptr handled = std::current_exception();
+          change_threads();
+          EXPECT_EQ(std::current_exception(), handled);
+          EXPECT_EQ(std::uncaught_exceptions(), 0);
+          EXPECT_EQ(e.what(), mine);
+          throw;
+        }
+      } catch (const std::runtime_error& e) {
+        change_threads();
+        EXPECT_EQ(e.what(), mine);
+      }
+      EXPECT_EQ(std::uncaught_exceptions(), 0);
+      EXPECT_EQ(std::current_exception(), nullptr);
     });
   });
 }

@@ -3,7 +3,7 @@
 #   static        installed static library through find_package
 #   pkgconfig     the same through pkg-config --static, from a moved prefix
 #   odr           every public header in two translation units of one program
-#   shared        a shared library, built and installed; it may export weft:: only
+#   shared        a shared library, built and installed; it may export weft:: only, and all that headers say
 #   fetchcontent  weft as a sub-project, without liburing
 #   clone         the first words of the README, in a bare clone: ./weft run examples/hello.cpp
 # The last three compile the library once more: shared as a unity build by our option, fetchcontent as one by CMake's, and
@@ -108,6 +108,18 @@ case $way in
     [ -z "$alien" ] || fail "exports what is not weft's API:"$'\n'"$alien"
     internal=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | grep ' weft::rt::' || true)
     [ -z "$internal" ] || fail "exports internals:"$'\n'"$internal"
+    # … and nothing is missing: a function is hidden if the file that defines it does not see the header.
+    declared=$("$cxx" -std=c++20 -E -P -I"$work/prefix/include" "$here/every_header.cc" |
+      grep -oP 'visibility\("default"\)\)\) [^;({]*?\K~?\w+(?=\()' | sort -u)
+    [[ $declared == *take_off* ]] || fail "cannot tell what headers declare: $declared"
+    exported=$(nm -D --defined-only --demangle "$work/prefix/lib/libweft.so" | awk '$2 == "T"' |
+      sed -E 's/(\[abi:[^]]*\])?\(.*//; s/.*:://' | sort -u)
+    hidden=$(comm -23 <(echo "$declared") <(echo "$exported"))
+    [ -z "$hidden" ] || fail "does not export:"$'\n'"$hidden"
+    # It runs what all of them have, and its exceptions are the program's.
+    "$cxx" -std=c++20 -O0 -I"$work/prefix/include" -o "$work/every_header" "$here/every_header.cc" \
+      -L"$work/prefix/lib" -lweft -Wl,-rpath,"$work/prefix/lib" -pthread
+    expect_sum timeout 60 "$work/every_header"
     ;;
   fetchcontent)
     cmake -S "$here/fetchcontent" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DWEFT_SOURCE="$source" \
