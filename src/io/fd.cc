@@ -308,6 +308,9 @@ int io_fd::pause(direction d, std::int64_t until, fd_guest* g) {
   if (const int error = begin(d, g); error != 0) {
     return error;
   }
+  if (d == direction::read) {
+    drain_.read_in_another_way();  // the news that ends up here is no read's any more
+  }
   const wait_limit limit{until, nullptr};
   while (wait_ready(*pd_, d, limit) == readiness::ready) {
   }

@@ -62,7 +62,7 @@ struct spawn_plan {
   spawn_plan(const spawn_plan&) = delete;
   spawn_plan& operator=(const spawn_plan&) = delete;
 
-  // Those are blocked with which this process began, whatever this thread has. What is ignored stays so, and handlers end by
+  // Those are blocked that were when this process began with weft, whatever this thread has. What is ignored stays so, and handlers end by
   // themselves. [SC-10]
   void inherit_signals() {
     sigset_t mask = rt::sched.initial_mask;

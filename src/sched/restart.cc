@@ -38,6 +38,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <iterator>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -197,6 +198,12 @@ bool writes_all(int fd, long flags) {
           type == SOCK_STREAM);
 }
 
+// What failed meanwhile is said once, and to the caller: his next call, which may come with SIGPIPE, would not say why.
+bool has_failed(int fd) {
+  pollfd it{fd, POLLOUT, 0};
+  return syscall(SYS_poll, &it, 1, 0) == 1 && (it.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 // Of write(2) or sendto(2), of which so much has been done. Returns how much it is in the end.
 long write_rest(int signal, signal_bits masked, long number, const greg_t* registers) {
   const auto fd = static_cast<int>(registers[REG_RDI]);
@@ -205,7 +212,7 @@ long write_rest(int signal, signal_bits masked, long number, const greg_t* regis
   long done = registers[REG_RAX];
   if (!writes_all(fd, flags)) return done;
   const as_the_user here(signal, masked);
-  while (done < wanted) {
+  while (done < wanted && !has_failed(fd)) {
     const long from = registers[REG_RSI] + done;
     const long more = number == SYS_write ? syscall(SYS_write, fd, from, wanted - done)
                                           : syscall(SYS_sendto, fd, from, wanted - done, flags,

@@ -9,7 +9,8 @@
 //   armed    the time for which the event was started last; 0: not, or it has fired
 //
 // CT1: if somebody is blocked and due != 0, the event is pending for `due`, or firing.
-// CT2: nobody is blocked, or due == 0: the event is not pending. Then nobody is woken for nothing.
+// CT2: nobody is blocked, or due == 0: the event is not pending, unless it is overdue: started for somebody else while an
+//      earlier run was on its way, it fires once for nothing. Otherwise nobody is woken for nothing.
 // CT3: every pending or firing event holds a handle of the channel.
 //
 // A fire() comes late, when the timer was stopped or reset while it was on its way, and trusts `due` and nothing else.

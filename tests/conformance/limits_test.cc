@@ -570,6 +570,25 @@ TEST_P(Limits, TimesFarAway) {
   });
 }
 
+// Fractions that fit, but would not if they were multiplied in their own type, which rounds up.
+TEST_P(Limits, LongFractions) {
+  run([] {
+    const auto ends_late = [](auto d) {
+      weft::chan<int> c;
+      weft::go([c] {
+        weft::this_thread::sleep_for(1ms);  // sleep-ok: who waits in vain shall have time to say so
+        c.send(1);
+      });
+      EXPECT_TRUE(c.recv_for(d).has_value());
+    };
+    ends_late(std::chrono::duration<double, std::milli>(9223372036854.775390625));
+    ends_late(std::chrono::duration<float>(9223371776.f));
+    ends_late(std::chrono::duration<float, std::nano>(9e18f));
+    EXPECT_EQ(weft::detail::nanoseconds_of(std::chrono::duration<double, std::nano>(0.25)), 1);
+    EXPECT_EQ(weft::detail::nanoseconds_of(std::chrono::duration<double, std::micro>(1.5)), 1500);
+  });
+}
+
 // A deferred function is the waiter's own work.
 TEST_P(Limits, DeferredFuture) {
   run([] {

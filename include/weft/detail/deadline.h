@@ -37,6 +37,11 @@ constexpr std::int64_t nanoseconds_of(const std::chrono::duration<Rep, Period>& 
   if (approximate >= static_cast<long double>(kNoDeadline)) {
     return kNoDeadline;
   }
+  if constexpr (std::is_floating_point_v<Rep>) {
+    // Their own multiplication would round, maybe beyond what fits.
+    const auto whole = static_cast<std::int64_t>(approximate);
+    return whole + (static_cast<long double>(whole) < approximate ? 1 : 0);
+  }
   return std::chrono::ceil<std::chrono::nanoseconds>(d).count();
 }
 

@@ -33,7 +33,8 @@ class WEFT_EXPORT io_handle {
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
   /// Ends what others do with it, and closes; returns when they are out of their calls, and out of close() if they
-  /// were first. Then it may be destroyed. errc::closed the second time. What close(2) says is said here, though it is
+  /// were first. Then it may be destroyed, if nobody else is about to close() it: who comes second
+  /// has to find it there. errc::closed the second time. What close(2) says is said here, though it is
   /// closed all the same; destroying it says nothing.
   void close();
   void close(std::error_code& ec) noexcept;
