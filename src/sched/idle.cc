@@ -193,6 +193,15 @@ P* unmanned_p_get() {
   return pp;
 }
 
+P* unmanned_p_take(M* mp) {
+  P* pp = unmanned_p_get();
+  if (pp != nullptr && pp->runq.empty() && sched.idle.spinner_requested()) {
+    mp->spinning = true;
+    sched.idle.become_spinning();
+  }
+  return pp;
+}
+
 // [MS-1]
 void start_m_unlock(P* pp, bool spinning) {
   WEFT_CHECK(!spinning || pp->runq.empty(), "start_m: a spinning M needs an empty P");
@@ -460,7 +469,7 @@ void stop_m(M* mp) {
 }
 
 void stop_m_unlock(M* mp) {
-  if (P* waiting = unmanned_p_get()) {
+  if (P* waiting = unmanned_p_take(mp)) {
     sched.lock.unlock();
     mp->stands_in = false;
     end_short_slices(mp);

@@ -17,7 +17,7 @@ namespace weft::rt {
 void join_idle_ms(M* mp) {
   sched.lock.lock();
   --sched.spares_coming;
-  P* pp = unmanned_p_get();
+  P* pp = unmanned_p_take(mp);
   if (pp == nullptr && !sched.gate.closed()) {
     pp = idle_p_get();
     if (pp != nullptr) {  // whoever asked has dropped its token: look for what it had. keeps I1

@@ -194,6 +194,9 @@ P* idle_p_get_of(const M* mp) WEFT_REQUIRES(sched.lock);
 void idle_p_put(P* pp) WEFT_REQUIRES(sched.lock);
 // One that has work and waits for a new M.
 P* unmanned_p_get() WEFT_REQUIRES(sched.lock);
+// The same for an M that comes for it. Whoever wanted one that looks for work, and wakes others if there is more, has left a
+// request, and the M is that one. keeps I1
+P* unmanned_p_take(M* mp) WEFT_REQUIRES(sched.lock);
 // As idle_p_get, and asks the next M that runs dry to look for the work that could not be started.
 P* idle_p_get_for_work() WEFT_REQUIRES(sched.lock);
 // The next batch of the global queue: the first is returned, the rest goes to pp's empty ring.

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <weft/go.h>
 #include <weft/io.h>
@@ -119,53 +120,67 @@ TEST_P(Netpoll, PlainThreadsDoNotDependOnThoseInCalls) {
   ::close(event);
 }
 
-// Everybody who is awake computes or is in a call, and nobody is asleep; but a P is free. Whom the back-stop finds runs
-// there.
-TEST_P(Netpoll, TheBackStopFindsAnMForAFreeP) {
-  if (procs() == 1) return;  // no P is free
-  std::atomic<bool> has_run{false}, ready{false};
-  const int event = eventfd(0, EFD_CLOEXEC);
+// Everybody who is awake computes or is in a call, and nobody is asleep; but Ps are free. Whom the back-stop finds run
+// there, each on one of its own: they compute until all of them have come.
+void expect_ps_for_news(int readers) {
+  std::atomic<int> have_run{0};
+  std::atomic<bool> ready{false};
+  std::vector<int> events;
+  for (int i = 0; i < readers; ++i) events.push_back(eventfd(0, EFD_CLOEXEC));
   const std::uint64_t one = 1;
   std::thread sysmon([&] {
     while (!ready) std::this_thread::yield();
-    EXPECT_EQ(::write(event, &one, sizeof one), 8);
-    for (std::int64_t now = 1; !has_run; now += 11'000'000) {
+    for (const int event : events) EXPECT_EQ(::write(event, &one, sizeof one), 8);
+    for (std::int64_t now = 1; have_run < readers; now += 11'000'000) {
       weft::rt::netpoll_backstop(now);
       std::this_thread::yield();
     }
   });
-  run([&] {
-    weft::io::poll_fd p(event);
-    weft::thread waits([&] {
-      p.wait_readable();
-      has_run = true;
-      has_run.notify_all();
+  std::vector<weft::thread> waiting;
+  for (const int event : events) {
+    waiting.emplace_back([&, event] {
+      weft::io::poll_fd(event).wait_readable();
+      ++have_run;
+      have_run.notify_all();
+      const weft::no_preempt alone;
+      while (have_run < readers) sched_yield();
     });
-    while (!weft::rt::io_is_awaited()) weft::gosched();
-    const auto threads = [] {
-      const weft::rt::inside here;
-      const weft::rt::scoped_lock held(weft::rt::sched.lock);
-      return weft::rt::sched.m_count;
-    };
-    weft::wait_group in_calls;
-    std::atomic<int> inside{0};
-    for (int started = 0; threads() > started + 1;) {  // but for this one all are in calls
-      ++started;
-      in_calls.go([&] {
-        weft::runtime::blocking_for_long([&] {
-          ++inside;
-          has_run.wait(false);
-        });
+  }
+  while (weft::rt::sched.io_waiters.load(WEFT_ORDER(IO0, relaxed)) < readers) {  // order: relaxed
+    weft::gosched();
+  }
+  const auto threads = [] {
+    const weft::rt::inside here;
+    const weft::rt::scoped_lock held(weft::rt::sched.lock);
+    return weft::rt::sched.m_count;
+  };
+  weft::wait_group in_calls;
+  std::atomic<int> inside{0};
+  for (int started = 0; threads() > started + 1;) {  // but for this one all are in calls
+    ++started;
+    in_calls.go([&] {
+      weft::runtime::blocking_for_long([&] {
+        ++inside;
+        for (int n = 0; (n = have_run) < readers;) have_run.wait(n);
       });
-      while (inside < started) sched_yield();  // another M takes it
-    }
-    ready = true;
-    while (!has_run) sched_yield();
-    in_calls.wait();
-    waits.join();
-  });
+    });
+    while (inside < started) sched_yield();  // another M takes it
+  }
+  ready = true;
+  while (have_run < readers) sched_yield();
+  in_calls.wait();
+  for (auto& t : waiting) t.join();
   sysmon.join();
-  ::close(event);
+  for (const int event : events) ::close(event);
+}
+
+TEST_P(Netpoll, TheBackStopFindsAnMForAFreeP) {
+  if (procs() == 1) return;  // no P is free
+  run([] { expect_ps_for_news(1); });
+}
+TEST_P(Netpoll, TheBackStopFindsMsForFreePs) {
+  if (procs() != 4) return;  // three are free, and one M would take one of three at a time
+  run([] { expect_ps_for_news(3); });
 }
 
 // Nobody polls, because all who are asleep fell asleep before anybody waited, or nobody is asleep; and all Ps are in use. Once
