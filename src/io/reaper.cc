@@ -39,6 +39,16 @@ struct dropped_programs {
 };
 constinit dropped_programs dropped;
 
+// One that has ended, by its pidfd: the number may be another one's by now, if the program reaps its children itself. False:
+// not yet, or not for us: whoever traces it comes first.
+bool reap_ended(int pidfd) {
+  siginfo_t whose{};
+  constexpr auto kByPidfd = static_cast<idtype_t>(3);  // P_PIDFD
+  return waitid(kByPidfd, static_cast<id_t>(pidfd), &whose, WEXITED | WNOHANG) == 0
+             ? whose.si_pid != 0
+             : rt::calls::last_errno() == ECHILD;
+}
+
 // Waits for its end.
 void reap_dropped(int pid) {
   siginfo_t ignored{};
@@ -68,7 +78,10 @@ void reap_all(int watched) {
       continue;
     }
     const int pidfd = static_cast<int>(ended.data.u64 >> 32);
-    reap_dropped(static_cast<int>(ended.data.u64 & UINT32_MAX));  // at once
+    if (!reap_ended(pidfd)) {  // Linux before 5.4 does not wait by pidfds, either
+      const int pid = static_cast<int>(ended.data.u64 & UINT32_MAX);
+      static_cast<void>(rt::on_own_thread([pid] { reap_dropped(pid); }));
+    }
     // Not only by the close: the program's descriptor may have been inherited by a fork().
     epoll_ctl(watched, EPOLL_CTL_DEL, pidfd, nullptr);
     ::close(pidfd);

@@ -184,7 +184,7 @@ void shorten(long number, greg_t* registers, std::int64_t spent) {
 }
 
 // To a pipe or a stream socket, which both take all of it, if one waits.
-bool writes_all(int fd, long flags) {
+bool writes_all(int fd, long flags, bool* is_socket) {
   struct stat file {};
   const int mode = fcntl(fd, F_GETFL);
   if (mode < 0 || (mode & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0 ||
@@ -193,31 +193,47 @@ bool writes_all(int fd, long flags) {
   }
   int type = 0;
   socklen_t size = sizeof type;
+  *is_socket = S_ISSOCK(file.st_mode);
   return S_ISFIFO(file.st_mode) ||
-         (S_ISSOCK(file.st_mode) && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+         (*is_socket && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
           type == SOCK_STREAM);
 }
 
-// What failed meanwhile is said once, and to the caller: his next call, which may come with SIGPIPE, would not say why.
-bool has_failed(int fd) {
+// Until fd takes more. False: not before its time-out, a signal of the user's, or an error. Errors of a socket are said once, and
+// to the caller: who writes to find out has heard it for him, and his next call is EPIPE, with SIGPIPE.
+bool wait_for_room(int fd) {
+  timeval limit{};
+  socklen_t size = sizeof limit;
+  static_cast<void>(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &size));
+  const long ms = limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000;
   pollfd it{fd, POLLOUT, 0};
-  return syscall(SYS_poll, &it, 1, 0) == 1 && (it.revents & (POLLERR | POLLHUP)) != 0;
+  return syscall(SYS_poll, &it, 1, ms == 0 ? -1 : ms) == 1 && it.revents == POLLOUT;
 }
 
-// Of write(2) or sendto(2), of which so much has been done. Returns how much it is in the end.
+// Of write(2) or sendto(2) to a stream socket, which has taken `done`. Returns how much it is in the end.
+long send_rest(int fd, const greg_t* registers, long flags, long done, long wanted) {
+  while (done < wanted && wait_for_room(fd)) {
+    const long more = syscall(SYS_sendto, fd, registers[REG_RSI] + done, wanted - done,
+                              flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+    if (more < 0 && errno != EAGAIN) break;  // the next one will say why
+    done += more < 0 ? 0 : more;
+  }
+  return done;
+}
+
+// The same for either and a pipe.
 long write_rest(int signal, signal_bits masked, long number, const greg_t* registers) {
   const auto fd = static_cast<int>(registers[REG_RDI]);
   const long flags = number == SYS_sendto ? registers[REG_R10] : 0;
   const long wanted = registers[REG_RDX];
   long done = registers[REG_RAX];
-  if (!writes_all(fd, flags)) return done;
+  bool is_socket = false;
+  if (!writes_all(fd, flags, &is_socket)) return done;
   const as_the_user here(signal, masked);
-  while (done < wanted && !has_failed(fd)) {
-    const long from = registers[REG_RSI] + done;
-    const long more = number == SYS_write ? syscall(SYS_write, fd, from, wanted - done)
-                                          : syscall(SYS_sendto, fd, from, wanted - done, flags,
-                                                    registers[REG_R8], registers[REG_R9]);
-    if (more <= 0) break;  // the next one will say why
+  if (is_socket) return send_rest(fd, registers, flags, done, wanted);
+  while (done < wanted) {
+    const long more = syscall(SYS_write, fd, registers[REG_RSI] + done, wanted - done);
+    if (more <= 0) break;  // likewise
     done += more;
   }
   return done;

@@ -245,10 +245,9 @@ TEST_F(Restart, WritesAreNotCutShort) {
   close(pair[0]);
 }
 
-// A reset arrives while a write that was cut short is completed: it is the caller's to hear of, by his next call, which would
-// else be EPIPE and SIGPIPE.
-TEST_F(Restart, ErrorsAreTheCallers) {
-  if (WEFT_TEST_TSAN) GTEST_SKIP() << "nothing is resumed";
+// A reset arrives before a write that was cut short is completed, or while that waits for room: it is the caller's to hear of, by
+// his next call, which would else be EPIPE and SIGPIPE.
+void expect_to_hear_of_a_reset(bool meanwhile) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in here{};
   here.sin_family = AF_INET;
@@ -262,15 +261,25 @@ TEST_F(Restart, ErrorsAreTheCallers) {
   const int reader = accept(listener, nullptr, nullptr);
   const linger at_once{1, 0};
   ASSERT_EQ(setsockopt(reader, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
-  close(reader);
-  pollfd reset{writer, 0, 0};
-  ASSERT_EQ(poll(&reset, 1, 20'000), 1);
+  char text[100] = {};
+  std::thread resets;
+  if (meanwhile) {
+    while (::send(writer, text, sizeof text, MSG_DONTWAIT) > 0) {
+    }
+    resets = std::thread([reader, tid = gettid()] {
+      EXPECT_TRUE(weft::test::eventually_hogging([&] { return task_state(tid) == 'S'; }));
+      close(reader);
+    });
+  } else {
+    close(reader);
+    pollfd reset{writer, 0, 0};
+    ASSERT_EQ(poll(&reset, 1, 20'000), 1);
+  }
 
   // The thread was about to return 10 of 100 bytes, just after "mov $1, %eax; syscall".
   static constexpr unsigned char kCode[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
                                             0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
                                             0x90, 0xb8, 0x01, 0x00, 0x00, 0x00, 0x0f, 0x05};
-  char text[100] = {};
   ucontext_t uc{};
   sigemptyset(&uc.uc_sigmask);
   auto* registers = uc.uc_mcontext.gregs;
@@ -280,10 +289,16 @@ TEST_F(Restart, ErrorsAreTheCallers) {
   registers[REG_RSI] = reinterpret_cast<long>(text);
   registers[REG_RDX] = sizeof text;
   resume_interrupted_call(runtime_signal(), &uc, 0);
+  if (meanwhile) resets.join();
   EXPECT_EQ(registers[REG_RAX], 10);
   EXPECT_EQ(failed(::send(writer, text, sizeof text, MSG_NOSIGNAL)), ECONNRESET);
   close(writer);
   close(listener);
+}
+TEST_F(Restart, ErrorsAreTheCallers) {
+  if (WEFT_TEST_TSAN) GTEST_SKIP() << "nothing is resumed";
+  expect_to_hear_of_a_reset(false);
+  expect_to_hear_of_a_reset(true);
 }
 
 // Ends each of a goroutine's calls from outside, once it has lasted for 20 ms.
