@@ -260,7 +260,7 @@ P* restart_locked(M* self) WEFT_REQUIRES(sched.lock) {
 // frozen again, for the next stop, nobody would have looked at them.
 void thaw_all() {
   sched.lock.lock();
-  if (sched.runq.has_free() && sched.idle_ps != nullptr &&
+  if (sched.runq.has_free() && sched.runq.has_frozen() && sched.idle_ps != nullptr &&
       !sched.runq.frozen_are_next(/*fresh=*/true, nanotime())) {
     P* pp = idle_p_get();
     pp->has_turn = true;

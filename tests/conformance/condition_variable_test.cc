@@ -524,6 +524,9 @@ TEST_P(Cond, StdConditionVariableAny) {
 // many switches, that one finds the mutex free: it may compute for long, or call exit(), and nobody would have it.
 TEST_P(Cond, HandsOverToWhomItIsTheTurnOf) {
   if (procs() != 1) return;
+#ifdef WEFT_CHAOS
+  GTEST_SKIP() << "whoever is woken runs next half of the time";
+#endif
   run([] {
     int kept_from_others = 0;
     for (int rounds = 0, i = 0; rounds < 400; ++i) {
@@ -531,7 +534,8 @@ TEST_P(Cond, HandsOverToWhomItIsTheTurnOf) {
       const weft::no_preempt whole_turn;
       weft::mutex m;
       weft::condition_variable cv;
-      bool wants = false, got = false, refused = false, met = false;
+      std::atomic<bool> wants{false}, got{false}, waits{false};
+      bool refused = false, met = false;
       weft::unique_lock l(m);
       weft::thread next([&] {
         const weft::no_preempt turn;
@@ -541,7 +545,6 @@ TEST_P(Cond, HandsOverToWhomItIsTheTurnOf) {
         m.unlock();
       });
       while (!wants) weft::gosched();
-      bool waits = false;
       weft::thread other([&] {
         const weft::no_preempt turn;
         while (!waits) weft::gosched();

@@ -289,6 +289,7 @@ struct holder {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int file = memfd_create("lock", MFD_CLOEXEC);
   std::atomic<int> tid{0};
+  std::atomic<const weft::rt::M*> thread{nullptr};
 
   // As a description of its own, which alone has the lock.
   int opened() const {
@@ -299,23 +300,19 @@ struct holder {
   void holds(const subject& s) {
     const int fd = opened();
     lock(fd);
+    thread = weft::rt::current_m();
     tid = gettid();
     while (!s.over) {
     }
     unlock(fd);
     close(fd);
   }
-  const weft::rt::M& thread_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
-    const weft::rt::M* mp = weft::rt::sched.all_ms;
-    while (mp->tid != tid) mp = mp->all_next;
-    return *mp;
-  }
   // A signal is on its way that came too late for its last slice: it would be frozen again as soon as it has a P.
   bool is_asked_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
-    return thread_locked().signalled.load(WEFT_ORDER(SG0, relaxed)) != 0;  // order: a flag
+    return thread.load()->signalled.load(WEFT_ORDER(SG0, relaxed)) != 0;  // order: a flag
   }
   std::int64_t frozen_since_locked() const WEFT_REQUIRES(weft::rt::sched.lock) {
-    return thread_locked().curg->frozen_since;
+    return thread.load()->curg->frozen_since;
   }
 };
 
@@ -347,7 +344,7 @@ void are_frozen_just_now() {
   const weft::rt::scoped_lock held(weft::rt::sched.lock);
   const std::int64_t now = weft::rt::nanotime();
   for (const holder* h : {&first, &second}) {
-    h->thread_locked().curg->frozen_since = now + (h != wanted ? 1 : 0);
+    h->thread.load()[0].curg->frozen_since = now + (h != wanted ? 1 : 0);
   }
 }
 bool an_m_is_idle() {
