@@ -195,7 +195,8 @@ P* unmanned_p_get() {
 
 P* unmanned_p_take(M* mp) {
   P* pp = unmanned_p_get();
-  if (pp != nullptr && pp->runq.empty() && sched.idle.spinner_requested()) {
+  if (pp != nullptr && pp->runq.empty() && sched.idle.spinner_requested() &&
+      !WEFT_MUTANT("unmanned-rests")) {
     mp->spinning = true;
     sched.idle.become_spinning();
   }

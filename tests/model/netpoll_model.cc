@@ -272,16 +272,39 @@ void p_is_taken(world& w, bool next_here) {
   });
 }
 
+// sysmon has news for three, who compute, and there is no M: it makes none, but the spawner does. Each gets a P.
+void no_m_for_three(world& w) {
+  auto* s = w.make<state>(w, 3, 3);
+  s->spares(w, 0);
+  job* const readers[] = {endless(w, s, "a", [] {}), endless(w, s, "b", [] {}),
+                          endless(w, s, "c", [] {})};
+  w.thread("sysmon", [=]() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    sysmon_thread = engine::get().current();
+    rt::sched.lock.lock();
+    for (job* j : readers) {
+      j->prepare();
+      rt::sched.runq.push_back(j);
+    }
+    rt::start_m_unlock(rt::idle_p_get_for_work(), /*spinning=*/false);
+    if (rt::sched.idle.claim_wake()) rt::wake_p_slow();
+  });
+  w.finally([=] {
+    for (const job* j : readers) check(j->ran == 1, "one of three waits beside an idle P");
+  });
+}
+
 const protocol kProtocol{
     "netpoll",
     {"sched/netpoll.cc", "sched/sched_api.h", "sched/idle.cc"},
     {"work-without-sysmon", "nobody-polls", "poked-one-polls", "poller-not-broken",
-     "hand-off-forgets-poll", "thread-forgets-poll", "next-waits-alone", "news-beside-others"},
+     "hand-off-forgets-poll", "thread-forgets-poll", "next-waits-alone", "news-beside-others",
+     "unmanned-rests"},
     {
         {"parks", {.preemptions = 3, .old_loads = 2}, [](world& w) { parks(w, 1); }},
         {"parks, two Ps", {.preemptions = 2, .old_loads = 2}, [](world& w) { parks(w, 2); }},
         {"poller is needed", {.preemptions = 2, .old_loads = 2}, poller_is_needed},
         {"poller brings news", {.preemptions = 2, .old_loads = 0}, poller_brings_news},
+        {"no M for three", {.preemptions = 2, .old_loads = 0}, no_m_for_three},
         {"plain thread",
          {.preemptions = 3, .old_loads = 2},
          [](world& w) { plain_thread(w, true); }},
