@@ -284,7 +284,7 @@ void freeze(M* mp) {
     gp->transition<g_status::running, g_status::runnable>();
     release_p(mp, p_status::stopped);
     // Behind those who wait already: it has had a turn, and where the next stop comes soon they would have none.
-    queue_frozen_locked(mp, gp, rank::last);
+    queue_frozen_locked(mp, gp, WEFT_MUTANT("stopped-goes-first") ? rank::first : rank::last);
     if (!WEFT_MUTANT("freeze-does-not-arrive")) {
       sched.gate.arrive();
     }

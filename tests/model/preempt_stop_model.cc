@@ -83,6 +83,46 @@ void stop_again_at_once(world& w) {
   s->all_run(w, 1);
 }
 
+// One that waits already has a turn before the one whom the stop has frozen, which had one.
+void stop_again_beside_one_who_waits(world& w) {
+  auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
+  auto* went_on = w.make<bool>(false);
+  job* older = s->add(w, "h");
+  older->steps = {[=] {
+    user_code([=] {
+      s->computes[0] = true;
+      compute(s->over);
+      *went_on = true;
+    });
+  }};
+  job* other = s->add(w, "i");
+  other->steps = {[=] {
+    user_code([=] {
+      s->computes[1] = true;
+      compute(s->over);
+    });
+  }};
+  s->runs_alone(w, older);
+  s->sysmon(w, [=] {
+    state::comes(other);
+    s->ask_once(0);
+    state::wait_for(s->computes[1]);
+    engine::get().block(gate_is_closed, s, "the gate");
+    s->ask_once(1);
+  });
+  w.thread("S", [=] {
+    state::wait_for(s->computes[1]);
+    rt::stop_world();
+    const bool both = rt::sched.frozen_ms == 2;
+    s->over = s->has_stopped = true;
+    rt::start_world_with(1);
+    rt::stop_world();
+    check(!both || *went_on, "it was not its turn between two stops");
+    rt::start_world_with(1);
+  });
+  s->all_run(w, 1);
+}
+
 // One is frozen, and is about to be let go, when the world stops.
 void stop_and_thaw(world& w) {
   auto* s = w.make<state>(w, 1, 3, /*anywhere=*/false);
@@ -360,12 +400,16 @@ const protocol kStop{
     "stop",
     {"sched/preempt.cc", "sched/robbed.cc", "sched/blocking.cc", "sched/world.cc", "sched/idle.cc",
      "gmp/stop_gate.h"},
-    {"freeze-does-not-arrive", "hand-off-passes-gate", "gate-shuts-early", "stop-forgets-lenders",
-     "lender-does-not-arrive", "robbed-beside-creation", "created-beside-robbed",
-     "away-while-stopping", "to-waiting-while-stopping", "thaw-gives-no-turn", "scope-without-end"},
+    {"freeze-does-not-arrive", "stopped-goes-first", "hand-off-passes-gate", "gate-shuts-early",
+     "stop-forgets-lenders", "lender-does-not-arrive", "robbed-beside-creation",
+     "created-beside-robbed", "away-while-stopping", "to-waiting-while-stopping",
+     "thaw-gives-no-turn", "scope-without-end"},
     {
         {"asks", {.preemptions = 2, .old_loads = 0}, stop_and_ask},
         {"again at once", {.preemptions = 2, .old_loads = 0}, stop_again_at_once},
+        {"again beside one who waits",
+         {.preemptions = 1, .old_loads = 0},
+         stop_again_beside_one_who_waits},
         {"thaws", {.preemptions = 1, .old_loads = 0}, stop_and_thaw},
         {"robs", {.preemptions = 2, .old_loads = 1}, stop_and_rob},
         {"robs for the frozen", {.preemptions = 1, .old_loads = 0}, stop_and_rob_for_the_frozen},
