@@ -4,8 +4,6 @@
 
 #include <weft/runtime.h>
 
-#include "base/fatal.h"
-#include "base/print.h"
 #include "sched/max_procs.h"
 #include "sched/sched_api.h"
 #include "sched/world.h"
@@ -51,11 +49,7 @@ int set_max_threads(int n) {
   rt::sched.lock.unlock();
   rt::leave_runtime(mp);
   if (exceeded) {
-    {
-      rt::printer out;
-      out.str("runtime: program exceeds ").dec(n).str("-thread limit\n");
-    }
-    rt::fatal("thread exhaustion");
+    rt::exceed_thread_limit(n);
   }
   return before;
 }

@@ -287,6 +287,8 @@ void shed_short_slices();
 inline std::int32_t ms_toward_limit_locked() WEFT_REQUIRES(sched.lock) {
   return sched.m_count - sched.frozen_ms - sched.leaving_ms;
 }
+// Ends the process, with Go's message. Whoever comes second waits for that.
+[[noreturn]] void exceed_thread_limit(std::int32_t limit);
 // A new M that starts with pp. Locks: acquires none held. Blocks: M.
 // Ends the process where there are more than the limit and `beyond`.
 M* reserve_m(std::int32_t beyond = 0) WEFT_REQUIRES(sched.lock);

@@ -67,14 +67,25 @@ void* m_main(void* arg) {
 
 }  // namespace
 
+void exceed_thread_limit(std::int32_t limit) {
+  static constinit atomic<bool> said{false};
+  // order: relaxed, it elects who says so, and ends the process: where the limit is lowered two may find that at once
+  if (said.exchange(true, WEFT_ORDER(TL0, relaxed))) {
+    for (note never;;) {
+      never.sleep();
+    }
+  }
+  {
+    printer out;
+    out.str("runtime: program exceeds ").dec(limit).str("-thread limit\n");
+  }
+  fatal("thread exhaustion");
+}
+
 M* reserve_m(std::int32_t beyond) {
   ++sched.m_count;
   if (ms_toward_limit_locked() > std::int64_t{sched.max_threads} + beyond) {
-    {
-      printer out;
-      out.str("runtime: program exceeds ").dec(sched.max_threads).str("-thread limit\n");
-    }
-    fatal("thread exhaustion");
+    exceed_thread_limit(sched.max_threads);
   }
   M* mp = sched.free_ms;
   if (mp != nullptr) {
