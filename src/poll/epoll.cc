@@ -179,6 +179,7 @@ void poller_break() noexcept {
   if (broken.exchange(1, WEFT_ORDER(BR1, release)) != 0) {
     return;
   }
+  tsan_acquire(&epoll_fd);  // as in wait: somebody polls, so it was started before
   const std::uint64_t one = 1;
   while (keeping_errno([&] { return write(break_fd, &one, sizeof one); }) == -EINTR) {
   }
